@@ -8,8 +8,8 @@ use std::path::Path;
 use libfuzzer_sys::fuzz_target;
 use plasmon_fuzz::Input;
 use plasmon_hdf5_model::{
-    Column, DataFile, DataFolder, Image, Marker, Member, Memory, Number, Place, Records, Run,
-    Table, Unconverted, transfer,
+    Column, DataFile, DataFolder, Image, Marker, Member, Memory, NoConversion, Number, Place,
+    Records, Run, Table, transfer,
 };
 
 fuzz_target!(|bytes: &[u8]| {
@@ -76,7 +76,7 @@ fn file(mut input: Input<'_>) {
                 &runs,
                 memory,
                 records,
-                &mut Unconverted,
+                &mut NoConversion,
             );
         }
     }

@@ -12,8 +12,8 @@ use plasmon_proto::ObjectId;
 use plasmon_proto::message::{ExtentId, Placement};
 use plasmon_proto::object::{ObjectMeta, Sizes};
 use plasmon_shm::{
-    ChannelClient, ChannelDaemon, ControlDaemon, ControlReader, Found, HashKey, IndexReader,
-    IndexWriter, Memfd, Reader, SlotImage, State,
+    ChannelClient, ChannelDaemon, ControlDaemon, ControlReader, HashKey, IndexReader, IndexWriter,
+    Memfd, ReadOutcome, Reader, SlotImage, State,
 };
 
 /// A table of one page: collisions are common.
@@ -83,11 +83,11 @@ fn probe(writer: &IndexWriter) {
         let listed = reader.contains(&id(number));
         match reader.get(&id(number)).expect("there are free entries") {
             // No extent is mapped here, so nothing is ever read through a made-up slot.
-            Found::Unmapped(held) => {
+            ReadOutcome::Unmapped(held) => {
                 assert_eq!((listed, held.image().id), (Some(true), id(number)))
             }
-            Found::Missing => assert_eq!(listed, Some(false)),
-            Found::Object(_) | Found::TableChanged | Found::Parted => {
+            ReadOutcome::Missing => assert_eq!(listed, Some(false)),
+            ReadOutcome::Object(_) | ReadOutcome::TableChanged | ReadOutcome::Parted => {
                 panic!("no extent, the same table, and no daemon")
             }
         }

@@ -11,7 +11,7 @@ use plasmon_plo::codes::{elem, kind, slot};
 use plasmon_plo::layout::Layout;
 use plasmon_plo::natural::Document;
 use plasmon_plo::sizes::{self, Sizes, at};
-use plasmon_plo::{Checked, Form, Order, SMALL_MAGIC, object_bytes};
+use plasmon_plo::{Form, Order, SMALL_MAGIC, ValidObject, object_bytes};
 
 fuzz_target!(|bytes: &[u8]| {
     read(bytes);
@@ -42,7 +42,7 @@ fn with_header(bytes: &[u8]) -> Option<Vec<u8>> {
 }
 
 fn read(bytes: &[u8]) {
-    let Ok(object) = Checked::of(bytes) else {
+    let Ok(object) = ValidObject::of(bytes) else {
         assert!(Document::of(bytes).is_err());
         return;
     };
@@ -62,7 +62,7 @@ fn read(bytes: &[u8]) {
 }
 
 /// Each node is listed once, and after what it owns, unless that can be made empty.
-fn walk(object: &Checked<'_>, order: &[u32]) {
+fn walk(object: &ValidObject<'_>, order: &[u32]) {
     let kinds = object.view.nodes.kind;
     let mut listed = vec![false; kinds.len()];
     for node in order {
@@ -77,7 +77,7 @@ fn walk(object: &Checked<'_>, order: &[u32]) {
 }
 
 /// The tuples and frozensets among the values of a node.
-fn immutables(object: &Checked<'_>, node: usize) -> Vec<usize> {
+fn immutables(object: &ValidObject<'_>, node: usize) -> Vec<usize> {
     let nodes = &object.view.nodes;
     let (start, start2) = (nodes.start.index(node), nodes.start2.index(node));
     let length = nodes.length.index(node);
@@ -91,7 +91,7 @@ fn immutables(object: &Checked<'_>, node: usize) -> Vec<usize> {
     found
 }
 
-fn values(object: &Checked<'_>, table: u8, start: usize, length: usize) -> Vec<usize> {
+fn values(object: &ValidObject<'_>, table: u8, start: usize, length: usize) -> Vec<usize> {
     let slots = &object.view.slots;
     match table {
         elem::NODES => (start..start + length).collect(),

@@ -18,7 +18,7 @@ use plasmon_proto::frame::{self, FromDaemon};
 use plasmon_proto::limits::{FRAME_FDS_MAX, PINS_PER_CLIENT_MAX, SUBMISSIONS};
 use plasmon_proto::message::{Hello, PROTOCOL_VERSION, Reply, Request, Resume};
 use plasmon_shm::channel::CHANNEL_BYTES;
-use plasmon_shm::{Connection, Doorbell, Received};
+use plasmon_shm::{Connection, Doorbell, Message};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fs::{
     MemfdFlags, OFlags, SealFlags, fcntl_add_seals, fcntl_getfl, fcntl_setfl, memfd_create,
@@ -223,7 +223,7 @@ impl Client {
 }
 
 /// The next message, `None` when the daemon closed the connection.
-fn receive(connection: &Connection, bytes: &mut Vec<u8>) -> Option<Received> {
+fn receive(connection: &Connection, bytes: &mut Vec<u8>) -> Option<Message> {
     let deadline = Instant::now() + PATIENCE;
     loop {
         let left = deadline.saturating_duration_since(Instant::now());

@@ -9,7 +9,7 @@ use plasmon_proto::message::{Access, ExtentId, Range, Reply, Request, Status};
 use plasmon_proto::object::ObjectState;
 use plasmon_proto::ring::{Completion, Submission};
 use plasmon_proto::{Attributes, ObjectId};
-use plasmon_store::event::{OpenedFile, Peer, ReadBack, Sealing};
+use plasmon_store::event::{OpenedFile, Peer, ReadBack, SealTarget};
 use plasmon_store::ports::Directory as _;
 use plasmon_store::{ClientNo, Config, Effect, Event, Store, Ticket};
 use plasmon_testkit::directory::{TestDirectory, overlap};
@@ -283,7 +283,12 @@ impl World {
             self.number += 1;
             let number = self.number;
             self.outstanding(client, number, Some(id));
-            self.apply(Event::Seal(ClientNo(client), number, Sealing { id, target }, attributes));
+            self.apply(Event::Seal(
+                ClientNo(client),
+                number,
+                SealTarget { id, target },
+                attributes,
+            ));
         }
     }
 

@@ -30,7 +30,7 @@ const BUILDING: &str = "building a column";
 
 /// What is built.
 #[derive(Debug)]
-enum Built {
+enum ColumnTarget {
     Column(Box<ColumnBuilder>),
     Table(TableBuilder),
 }
@@ -40,10 +40,10 @@ enum Built {
 #[derive(Debug)]
 pub(crate) struct Columns {
     /// `None` once it was given up.
-    built: Mutex<Option<Built>>,
+    built: Mutex<Option<ColumnTarget>>,
 }
 
-impl Built {
+impl ColumnTarget {
     /// The column at this position; a lone column is at 0.
     fn column(&mut self, at: usize) -> Option<&mut ColumnBuilder> {
         match self {
@@ -58,7 +58,7 @@ impl Columns {
     fn with<T: Send>(
         &self,
         py: Python<'_>,
-        work: impl FnOnce(&mut Built) -> plasmon_columns::Result<T> + Send,
+        work: impl FnOnce(&mut ColumnTarget) -> plasmon_columns::Result<T> + Send,
     ) -> PyResult<T> {
         let done = call(py, || Ok::<_, PyErr>(lock(&self.built)?.as_mut().map(work)))??;
         match done {
@@ -98,11 +98,11 @@ impl Columns {
         let built = if table {
             let schema = schema_of(field, false)
                 .map_err(|error| PyValueError::new_err(error.to_string()))?;
-            call(py, || TableBuilder::new(store, &schema, &options).map(Built::Table))?
+            call(py, || TableBuilder::new(store, &schema, &options).map(ColumnTarget::Table))?
         } else {
             call(py, || {
                 let column = ColumnBuilder::with_field(store, &field, &options);
-                column.map(|it| Built::Column(Box::new(it)))
+                column.map(|it| ColumnTarget::Column(Box::new(it)))
             })?
         };
         let built = built.map_err(|error| raised_by_columns(py, BUILDING, error))?;
@@ -121,7 +121,7 @@ impl Columns {
             }),
             None => self.with(py, |built| {
                 let (_, batches) = source.batches(false)?;
-                let Built::Table(table) = built else { return Ok(()) };
+                let ColumnTarget::Table(table) = built else { return Ok(()) };
                 batches.iter().try_for_each(|batch| table.append_named(batch))
             }),
         }
@@ -144,8 +144,8 @@ impl Columns {
     fn counts(&self, py: Python<'_>, at: usize) -> PyResult<(usize, usize, usize)> {
         let newest = self.with_column(py, at, |column| Ok((column.len(), column.null_count())))?;
         let before = self.with(py, |built| match built {
-            Built::Column(_) => Ok((0, 0)),
-            Built::Table(table) => Ok(table.full_counts(at)),
+            ColumnTarget::Column(_) => Ok((0, 0)),
+            ColumnTarget::Table(table) => Ok(table.full_counts(at)),
         })?;
         Ok((before.0 + newest.0, before.1 + newest.1, newest.0))
     }
@@ -153,13 +153,13 @@ impl Columns {
     /// A copy of what was appended so far, as the capsule of an Arrow stream.
     fn snapshot<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
         let (schema, batches) = self.with(py, |built| match built {
-            Built::Column(column) => {
+            ColumnTarget::Column(column) => {
                 let array = column.snapshot()?;
                 let schema = Arc::new(Schema::new(vec![column.field().clone()]));
                 let batch = RecordBatch::try_new(schema.clone(), vec![array])?;
                 Ok((schema, vec![batch]))
             }
-            Built::Table(table) => Ok((table.schema().clone(), table.snapshot()?)),
+            ColumnTarget::Table(table) => Ok((table.schema().clone(), table.snapshot()?)),
         })?;
         let batches = RecordBatchIterator::new(batches.into_iter().map(Ok), schema);
         let stream = FFI_ArrowArrayStream::new(Box::new(batches));
@@ -176,8 +176,8 @@ impl Columns {
     fn seal(&self, py: Python<'_>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Id> {
         let options = put_options(options)?;
         let id = self.with(py, |built| match built {
-            Built::Column(column) => column.finish(&options),
-            Built::Table(table) => table.finish(&options),
+            ColumnTarget::Column(column) => column.finish(&options),
+            ColumnTarget::Table(table) => table.finish(&options),
         })?;
         Ok(Id::new(id))
     }

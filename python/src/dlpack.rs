@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 use crate::buffer::{Buffer, Export};
-use crate::layout::{Layout, Untyped};
+use crate::layout::{Layout, UntypedReason};
 
 /// The processor's memory.
 pub(crate) const DEVICE: (i32, i32) = (1, 0);
@@ -48,12 +48,12 @@ struct Tensor {
 fn layout(buffer: &plasmon_client::Buffer) -> PyResult<Layout> {
     match Layout::of_array(buffer) {
         Ok(layout) => Ok(layout),
-        Err(Untyped::NoArray) => Ok(Layout::flat(buffer.data().len())),
-        Err(Untyped::Element(text)) => {
+        Err(UntypedReason::NoArray) => Ok(Layout::flat(buffer.data().len())),
+        Err(UntypedReason::Element(text)) => {
             let text = format!("DLPack has no element type for '{text}'");
             Err(PyBufferError::new_err(text))
         }
-        Err(Untyped::Corrupt) => {
+        Err(UntypedReason::Corrupt) => {
             Err(PyBufferError::new_err("the array's description does not fit its bytes"))
         }
     }

@@ -108,7 +108,7 @@ pub(crate) struct Layout {
 
 /// Why an object is only bytes.
 #[derive(Debug)]
-pub(crate) enum Untyped {
+pub(crate) enum UntypedReason {
     /// It is not an array.
     NoArray,
     /// Its element type, named here, has no name in every protocol.
@@ -125,21 +125,22 @@ impl Layout {
     }
 
     /// The array in a buffer.
-    pub(crate) fn of_array(buffer: &plasmon_client::Buffer) -> Result<Self, Untyped> {
+    pub(crate) fn of_array(buffer: &plasmon_client::Buffer) -> Result<Self, UntypedReason> {
         if buffer.tag() != tag::NDARRAY {
-            return Err(Untyped::NoArray);
+            return Err(UntypedReason::NoArray);
         }
-        let (header, _) = ValueHeader::decode(buffer.metadata()).map_err(|_| Untyped::Corrupt)?;
+        let (header, _) =
+            ValueHeader::decode(buffer.metadata()).map_err(|_| UntypedReason::Corrupt)?;
         let element =
-            element(header.text).ok_or_else(|| Untyped::Element(header.text.to_owned()))?;
+            element(header.text).ok_or_else(|| UntypedReason::Element(header.text.to_owned()))?;
         let bytes = header.elements().and_then(|n| n.checked_mul(element.bytes() as u64));
         if bytes != Some(buffer.data().len() as u64) {
-            return Err(Untyped::Corrupt);
+            return Err(UntypedReason::Corrupt);
         }
         let shape: Vec<isize> = header
             .shape
             .iter()
-            .map(|extent| isize::try_from(*extent).map_err(|_| Untyped::Corrupt))
+            .map(|extent| isize::try_from(*extent).map_err(|_| UntypedReason::Corrupt))
             .collect::<Result<_, _>>()?;
         let mut strides = vec![0; shape.len()];
         let mut step: isize = 1;

@@ -1,6 +1,6 @@
 //! Memory that is lent out, with a callback for when no view of it is left.
 //!
-//! A [`Lending`] lies between the owner of some memory (a buffer, a writer, anything with the
+//! A [`LentMemory`] lies between the owner of some memory (a buffer, a writer, anything with the
 //! buffer protocol) and the users of it. It holds one view of the owner and gives out views of
 //! its own. When the last of them and the lending itself are gone, it gives the owner back first
 //! and then calls `ended(key)`: by that time it no longer pins the object. Weak references cannot
@@ -29,8 +29,8 @@ fn lent(owner: &Bound<'_, PyAny>) -> PyResult<Flat> {
 }
 
 /// Memory of `owner` that is lent out. When no view of it is left, `ended(key)` is called.
-#[pyclass(frozen, module = "plasmon._native", name = "Lending", weakref)]
-pub(crate) struct Lending {
+#[pyclass(frozen, module = "plasmon._native", name = "LentMemory", weakref)]
+pub(crate) struct LentMemory {
     owner: Option<Py<PyAny>>,
     view: Option<Flat>,
     ended: Option<Py<PyAny>>,
@@ -38,7 +38,7 @@ pub(crate) struct Lending {
 }
 
 #[pymethods]
-impl Lending {
+impl LentMemory {
     #[new]
     fn create(
         owner: &Bound<'_, PyAny>,
@@ -87,7 +87,7 @@ impl Lending {
     }
 }
 
-impl Drop for Lending {
+impl Drop for LentMemory {
     fn drop(&mut self) {
         let (owner, view, ended) = (self.owner.take(), self.view.take(), self.ended.take());
         // The last view may go while an exception is on its way: `ended` must not see it, and must

@@ -105,7 +105,7 @@ mod _native {
     #[pymodule_export]
     use crate::id::Id;
     #[pymodule_export]
-    use crate::lending::Lending;
+    use crate::lending::LentMemory;
     #[pymodule_export]
     use crate::part::Part;
     #[pymodule_export]

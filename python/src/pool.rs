@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use plasmon_client::foreign::AllocatorTable;
+use plasmon_client::c_allocator::AllocatorTable;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 

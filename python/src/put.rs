@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use plasmon_client::{ObjectId, PutOptions, tag};
 use plasmon_columns::Table;
 use plasmon_cpython::buffer::{Flat, letter_of};
-use plasmon_plo::Wanted;
+use plasmon_plo::FormChoice;
 use plasmon_proto::value::{Order, ValueHeader, array_kind};
 use plasmon_python_arrow::Source;
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -136,7 +136,7 @@ fn python(
     context: &Bound<'_, Context>,
 ) -> PyResult<ObjectId> {
     let py = value.py();
-    let object = Serialized::of(context, value, Wanted::Auto)?;
+    let object = Serialized::of(context, value, FormChoice::Auto)?;
     options.tag = tag::PYTHON;
     let outcome = object.with_parts(|parts| call(py, || store.put_parts(parts, options)));
     object.recycle();

@@ -8,14 +8,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use plasmon_client::{Client, ObjectId, PutOptions, tag};
 use plasmon_proto::value::ValueHeader;
 use plasmon_sort::{Job, Progress, SortKey, Table};
-use plasmon_sort_store::{Error, Output, Sealed, Sorted};
+use plasmon_sort_store::{Error, Output, SealedPartition, UnpublishedPartitions};
 use pyo3::prelude::*;
 
 use crate::header::describe;
 use crate::id::{Id, name};
 use crate::interrupt::call;
 use crate::sort_errors::in_python;
-use crate::sorting::{Key, Watched, of_panic, order_of, read, tell, watch};
+use crate::sorting::{Key, WorkOutcome, of_panic, order_of, read, tell, watch};
 use crate::store::Store;
 
 /// Where the partitions go; all of it is always given.
@@ -41,7 +41,7 @@ impl Target {
 /// What the package asks for; all of it is always given.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
-pub(crate) struct Wanted<'py> {
+pub(crate) struct SortOptions<'py> {
     /// None: as few as can be.
     partitions: Option<usize>,
     /// Which of the partitions, from one to another; None: all.
@@ -57,19 +57,19 @@ pub(crate) struct Unpublished {
     store: Client,
     ids: Vec<ObjectId>,
     /// `None` once it was published or deleted.
-    sorted: Mutex<Option<Sorted>>,
+    sorted: Mutex<Option<UnpublishedPartitions>>,
     partitions: Vec<(ObjectId, usize)>,
 }
 
 impl Unpublished {
-    fn new(store: Client, sorted: Sorted) -> Self {
+    fn new(store: Client, sorted: UnpublishedPartitions) -> Self {
         let partitions: Vec<_> =
-            sorted.partitions().iter().map(|Sealed { id, rows }| (*id, *rows)).collect();
+            sorted.partitions().iter().map(|SealedPartition { id, rows }| (*id, *rows)).collect();
         let ids = partitions.iter().map(|(id, _)| *id).collect();
         Self { store, ids, sorted: Mutex::new(Some(sorted)), partitions }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Sorted>> {
+    fn lock(&self) -> MutexGuard<'_, Option<UnpublishedPartitions>> {
         self.sorted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -107,9 +107,9 @@ pub(crate) fn sort_into(
     store: &Bound<'_, Store>,
     tables: Vec<Bound<'_, PyAny>>,
     by: Vec<Key>,
-    wanted: Wanted<'_>,
+    wanted: SortOptions<'_>,
 ) -> PyResult<Unpublished> {
-    let Wanted { partitions, only, threads, target, progress } = wanted;
+    let SortOptions { partitions, only, threads, target, progress } = wanted;
     let task = Task {
         output: target.output(py, store)?,
         table: read(py, &tables)?,
@@ -122,7 +122,7 @@ pub(crate) fn sort_into(
     let client = task.output.store.clone();
     let state = Arc::clone(&task.progress);
     let watched = watch(py, &state, progress.as_ref(), move || task.run())?;
-    let Watched { outcome, mut stopped, panic } = watched;
+    let WorkOutcome { outcome, mut stopped, panic } = watched;
     if stopped.is_none() && matches!(outcome, Some(Ok(_))) {
         stopped = tell(progress.as_ref(), &state).err();
     }
@@ -142,7 +142,7 @@ struct Task {
 }
 
 impl Task {
-    fn run(self) -> Result<Sorted, Error> {
+    fn run(self) -> Result<UnpublishedPartitions, Error> {
         self.output.sort(&Job {
             table: &self.table,
             order: &self.order,
@@ -158,7 +158,7 @@ impl Task {
 pub(crate) fn settle(
     py: Python<'_>,
     store: Client,
-    outcome: PyResult<Sorted>,
+    outcome: PyResult<UnpublishedPartitions>,
     stopped: Option<PyErr>,
 ) -> PyResult<Unpublished> {
     match stopped {

@@ -39,7 +39,7 @@ pub(crate) fn read(py: Python<'_>, tables: &[Bound<'_, PyAny>]) -> PyResult<Tabl
 }
 
 /// What became of some work on a thread of its own.
-pub(crate) struct Watched<T> {
+pub(crate) struct WorkOutcome<T> {
     /// `None` when it panicked.
     pub(crate) outcome: Option<T>,
     /// What the caller's function or a signal handler raised meanwhile.
@@ -53,7 +53,7 @@ pub(crate) fn watch<T: Send + 'static>(
     state: &Arc<Progress>,
     progress: Option<&Bound<'_, PyAny>>,
     work: impl FnOnce() -> T + Send + 'static,
-) -> PyResult<Watched<T>> {
+) -> PyResult<WorkOutcome<T>> {
     let (send, receive) = channel();
     let receive = Mutex::new(receive);
     let thread = std::thread::Builder::new().name("plasmon-sort".to_owned());
@@ -80,7 +80,7 @@ pub(crate) fn watch<T: Send + 'static>(
     };
     // The thread has sent its answer or panicked: it ends now.
     let panic = py.detach(|| thread.join()).err();
-    Ok(Watched { outcome, stopped, panic })
+    Ok(WorkOutcome { outcome, stopped, panic })
 }
 
 /// A sort that panicked, in the words of its panic.

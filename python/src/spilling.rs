@@ -17,7 +17,7 @@ use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use plasmon_python_arrow::Tables;
 use plasmon_sort::{External, Means, Progress, SortKey};
-use plasmon_sort_store::{Error, Output, Sorted, scratch_folder};
+use plasmon_sort_store::{Error, Output, UnpublishedPartitions, scratch_folder};
 use pyo3::prelude::*;
 
 use crate::interrupt::stoppable;
@@ -29,7 +29,7 @@ use crate::store::Store;
 /// What the package asks for; all of it is always given.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
-pub(crate) struct Wanted<'py> {
+pub(crate) struct SpillOptions<'py> {
     /// None: as few as can be.
     partitions: Option<usize>,
     threads: Option<usize>,
@@ -64,7 +64,7 @@ impl From<plasmon_sort::Error> for Failure {
     }
 }
 
-type Outcome = Result<Sorted, Failure>;
+type Outcome = Result<UnpublishedPartitions, Failure>;
 
 /// What the thread of the sort tells.
 enum Event {
@@ -86,7 +86,7 @@ pub(crate) fn sort_spilling(
     store: &Bound<'_, Store>,
     tables: &Bound<'_, PyAny>,
     by: Vec<Key>,
-    wanted: Wanted<'_>,
+    wanted: SpillOptions<'_>,
 ) -> PyResult<Unpublished> {
     let input = Tables::of(tables.try_iter()?)?;
     let progress = Arc::new(Progress::default());

@@ -31,11 +31,14 @@ pub(crate) struct TextFile {
 
 /// What is in a file, as Python says it: its path, the delimiter of CSV or None for JSON, and how
 /// it is compressed.
-type Described = (PathBuf, Option<char>, String);
+type FileDescription = (PathBuf, Option<char>, String);
 
 /// Looks at files that are read as one table: the values of all of them decide the types.
 #[pyfunction]
-pub(crate) fn open_text_files(py: Python<'_>, files: Vec<Described>) -> PyResult<Vec<TextFile>> {
+pub(crate) fn open_text_files(
+    py: Python<'_>,
+    files: Vec<FileDescription>,
+) -> PyResult<Vec<TextFile>> {
     let mut opened = Vec::with_capacity(files.len());
     let mut merged: Option<(PathBuf, Columns)> = None;
     for (path, delimiter, compression) in files {

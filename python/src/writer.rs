@@ -50,7 +50,7 @@ enum State {
     #[expect(dead_code, reason = "held until it is dropped, which aborts")]
     Doomed(plasmon_client::Writer),
     /// Sealed, and while views are alive, kept as it was.
-    Sealed(Option<Kept>),
+    Sealed(Option<KeepAlive>),
     /// Given up; views of what could not be sealed keep its mapping.
     Aborted(Option<Mapping>),
     /// A seal or an abort is under way on some thread.
@@ -60,7 +60,7 @@ enum State {
 /// What keeps the memory of a sealed object while views of it are alive: the pin keeps it from
 /// being used again, the mapping from being unmapped.
 #[derive(Debug)]
-struct Kept {
+struct KeepAlive {
     _pin: plasmon_client::Buffer,
     _mapping: Option<Mapping>,
 }
@@ -196,7 +196,7 @@ impl Writer {
         let outcome = outcome.and_then(|outcome| outcome.or_raise(py));
         let (state, outcome) = match outcome {
             Ok((id, pin)) => {
-                let kept = pin.map(|pin| Kept { _pin: pin, _mapping: mapping });
+                let kept = pin.map(|pin| KeepAlive { _pin: pin, _mapping: mapping });
                 (State::Sealed(kept), Ok(Id::new(id)))
             }
             Err(error) => (State::Aborted(mapping), Err(error)),

@@ -67,7 +67,7 @@ running 2 tests
 failures:
 
 ---- waiting::it_wakes stdout ----
-thread 'waiting::it_wakes' panicked at crates/store/src/waiting.rs:7:5:
+thread 'waiting::it_wakes' panicked at crates/store/src/wait_requests.rs:7:5:
 not woken
 
 

@@ -12,7 +12,7 @@ use crate::raw::RawArray;
 use crate::structure::children as types;
 
 /// What the structures of an array were.
-struct Hidden {
+struct OriginalStructure {
     /// The outermost one's number of buffers; it may be moved, the others stay where they are.
     own: Option<i64>,
     inner: Vec<(*mut RawArray, i64)>,
@@ -36,7 +36,7 @@ pub(crate) unsafe fn hide_buffers(array: *mut RawArray, data_type: &DataType) {
     if own.is_none() && inner.is_empty() {
         return;
     }
-    let hidden = Hidden { own, inner, release, private_data: raw.private_data };
+    let hidden = OriginalStructure { own, inner, release, private_data: raw.private_data };
     raw.private_data = Box::into_raw(Box::new(hidden)).cast();
     raw.release = Some(show_and_release);
 }
@@ -86,7 +86,7 @@ unsafe extern "C" fn show_and_release(array: *mut RawArray) {
     // SAFETY: the C data interface calls this once, with the array that it was put into.
     unsafe {
         let raw = &mut *array;
-        let hidden = Box::from_raw(raw.private_data.cast::<Hidden>());
+        let hidden = Box::from_raw(raw.private_data.cast::<OriginalStructure>());
         for (inner, buffers) in &hidden.inner {
             (**inner).n_buffers = *buffers;
         }

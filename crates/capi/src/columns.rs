@@ -8,7 +8,7 @@ use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{Array, ArrayRef, RecordBatch, StructArray};
 use arrow_schema::{DataType, Field, Schema};
-use plasmon_client::foreign::AllocatorTable;
+use plasmon_client::c_allocator::AllocatorTable;
 use plasmon_client::{Error, Result};
 use plasmon_columns::{BuilderOptions, ColumnBuilder, Pool, Table, TableBuilder};
 use plasmon_proto::value::table_kind;
@@ -29,12 +29,12 @@ const ROWS: i64 = -1;
 /// A column or a table being built, as C sees it: opaque.
 #[derive(Debug)]
 pub struct plasmon_builder {
-    built: Built,
+    built: Target,
     data_type: DataType,
 }
 
 #[derive(Debug)]
-enum Built {
+enum Target {
     Column(Box<ColumnBuilder>),
     Table(TableBuilder),
 }
@@ -65,10 +65,10 @@ impl plasmon_builder {
             DataType::Struct(fields) => {
                 let metadata = field.metadata().clone();
                 let schema = Arc::new(Schema::new_with_metadata(fields.clone(), metadata));
-                Built::Table(of_columns(TableBuilder::new(store, &schema, options))?)
+                Target::Table(of_columns(TableBuilder::new(store, &schema, options))?)
             }
             other => {
-                Built::Column(Box::new(of_columns(ColumnBuilder::new(store, other, options))?))
+                Target::Column(Box::new(of_columns(ColumnBuilder::new(store, other, options))?))
             }
         };
         Ok(Self { built, data_type })
@@ -76,8 +76,8 @@ impl plasmon_builder {
 
     fn column(&mut self, at: i64) -> Result<&mut ColumnBuilder> {
         let found = match (&mut self.built, usize::try_from(at)) {
-            (Built::Column(column), Ok(0)) => Some(&mut **column),
-            (Built::Table(table), Ok(at)) => table.column_at(at),
+            (Target::Column(column), Ok(0)) => Some(&mut **column),
+            (Target::Table(table), Ok(at)) => table.column_at(at),
             _ => None,
         };
         found.ok_or_else(|| bad_request(format!("there is no column {at}")))
@@ -92,7 +92,7 @@ impl plasmon_builder {
             return of_columns(column.append_array(&array));
         }
         let data_type = self.data_type.clone();
-        let Built::Table(table) = &mut self.built else {
+        let Target::Table(table) = &mut self.built else {
             return Err(bad_request("a builder of one column does not take rows: name column 0"));
         };
         // SAFETY: the caller promises an array of the table's type.
@@ -106,12 +106,12 @@ impl plasmon_builder {
 
     fn length(&self, at: i64) -> Result<usize> {
         match (&self.built, usize::try_from(at)) {
-            (Built::Table(table), Err(_)) if at == ROWS => Ok(table.rows()),
-            (Built::Table(table), Ok(at)) => {
+            (Target::Table(table), Err(_)) if at == ROWS => Ok(table.rows()),
+            (Target::Table(table), Ok(at)) => {
                 let found = table.column_length(at);
                 found.ok_or_else(|| bad_request(format!("there is no column {at}")))
             }
-            (Built::Column(column), _) if at == 0 || at == ROWS => Ok(column.len()),
+            (Target::Column(column), _) if at == 0 || at == ROWS => Ok(column.len()),
             _ => Err(bad_request(format!("there is no column {at}"))),
         }
     }
@@ -315,8 +315,8 @@ pub unsafe extern "C" fn plasmon_builder_finish(
         // SAFETY: the caller gives options as the header says, or null.
         let options = unsafe { put_options(options) }?;
         let finished = match &mut builder.built {
-            Built::Column(column) => column.finish(&options),
-            Built::Table(table) => table.finish(&options),
+            Target::Column(column) => column.finish(&options),
+            Target::Table(table) => table.finish(&options),
         };
         let finished = of_columns(finished)?;
         // SAFETY: the caller gives room for an id, or null.

@@ -181,8 +181,8 @@ fn the_structs_of_the_header_are_as_large_as_those_of_the_library() {
         ("plasmon_store_facts", size_of::<plasmon::connecting::plasmon_store_facts>()),
         ("plasmon_put_options", size_of::<plasmon::writing::plasmon_put_options>()),
         ("plasmon_part", size_of::<plasmon::writing::plasmon_part>()),
-        ("plasmon_pool_api", size_of::<plasmon_client::foreign::AllocatorTable>()),
-        ("plasmon_pool_figures", size_of::<plasmon_client::foreign::Figures>()),
+        ("plasmon_pool_api", size_of::<plasmon_client::c_allocator::AllocatorTable>()),
+        ("plasmon_pool_figures", size_of::<plasmon_client::c_allocator::Figures>()),
         ("plasmon_info", size_of::<plasmon::describing::plasmon_info>()),
         ("plasmon_notification", size_of::<plasmon::subscribing::plasmon_notification>()),
     ];

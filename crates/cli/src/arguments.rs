@@ -283,12 +283,12 @@ pub(crate) struct Put {
     #[arg(long, value_name = "CHARACTER", value_parser = delimiter)]
     pub(crate) delimiter: Option<u8>,
     #[command(flatten)]
-    pub(crate) kept: Kept,
+    pub(crate) kept: Retention,
 }
 
 /// How the store keeps an object that a command makes.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Kept {
+pub(crate) struct Retention {
     /// The namespace of the object's name.
     #[arg(long)]
     pub(crate) namespace: Option<String>,
@@ -304,7 +304,7 @@ pub(crate) struct Kept {
     pub(crate) replace: bool,
 }
 
-impl Kept {
+impl Retention {
     /// The options to put an object of this name with.
     pub(crate) fn options(&self, name: &Name) -> anyhow::Result<PutOptions> {
         Ok(PutOptions {
@@ -381,7 +381,7 @@ pub(crate) struct Ingest {
     #[arg(long, value_name = "CHARACTER", value_parser = delimiter)]
     pub(crate) delimiter: Option<u8>,
     #[command(flatten)]
-    pub(crate) kept: Kept,
+    pub(crate) kept: Retention,
     /// How many seconds to wait for room while the store is full.
     #[arg(long, value_name = "SECONDS", default_value_t = 0.0)]
     pub(crate) patience: f64,

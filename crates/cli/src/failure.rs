@@ -30,7 +30,7 @@ pub(crate) fn usage(text: impl Into<String>) -> Usage {
 /// An error about an object, in the words of the command line.
 #[derive(Debug, thiserror::Error)]
 #[error("{text}")]
-pub(crate) struct Told {
+pub(crate) struct ObjectFailure {
     /// The stable code.
     pub(crate) code: Code,
     /// The object as it was typed.
@@ -67,7 +67,7 @@ pub(crate) fn facts(error: &anyhow::Error) -> Facts {
         ..Facts::default()
     };
     for cause in error.chain() {
-        if let Some(told) = cause.downcast_ref::<Told>() {
+        if let Some(told) = cause.downcast_ref::<ObjectFailure>() {
             let object = Some(told.object.clone());
             return Facts { object, id: told.id, ..of_code(told.code, true) };
         }

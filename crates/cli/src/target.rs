@@ -19,7 +19,7 @@ use plasmon_proto::message::Filter;
 use plasmon_proto::object::{ObjectInfo, ObjectState};
 use plasmon_proto::{Code, Name, ObjectId};
 
-use crate::failure::{Told, usage};
+use crate::failure::{ObjectFailure, usage};
 
 /// The fewest digits that are looked for among the beginnings of ids.
 const ID_DIGITS_MIN: usize = 6;
@@ -107,7 +107,8 @@ impl Target {
                 if known { text } else { text.replacen(&id, &about, 1) }
             }
         };
-        Told { code: error.code(), object: self.text.clone(), id: Some(self.id), text }.into()
+        ObjectFailure { code: error.code(), object: self.text.clone(), id: Some(self.id), text }
+            .into()
     }
 
     fn absent(&self, store: &Client) -> String {

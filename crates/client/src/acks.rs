@@ -44,7 +44,7 @@ impl Verdict {
 
 /// What the daemon decided about a submission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ruling {
+pub(crate) enum Ack {
     /// It was accepted.
     Accepted,
     /// It was refused.
@@ -127,13 +127,13 @@ impl Acks {
     }
 
     /// The verdict on a position that was applied.
-    pub(crate) fn take_verdict(&mut self, position: u64) -> Ruling {
+    pub(crate) fn take_verdict(&mut self, position: u64) -> Ack {
         self.awaited.remove(&position);
         let is_doubtful = self.doubtful.remove(&position);
         match self.refused.remove(&position) {
-            Some(code) => Ruling::Refused(code),
-            None if is_doubtful => Ruling::Unknown,
-            None => Ruling::Accepted,
+            Some(code) => Ack::Refused(code),
+            None if is_doubtful => Ack::Unknown,
+            None => Ack::Accepted,
         }
     }
 
@@ -189,11 +189,11 @@ mod tests {
             verdicts.await_verdict(position);
         }
         verdicts.refused(1, Code::Exists, ObjectId::new([7; 20]));
-        assert_eq!(verdicts.take_verdict(3), Ruling::Accepted);
+        assert_eq!(verdicts.take_verdict(3), Ack::Accepted);
         verdicts.lose(1);
-        assert_eq!(verdicts.take_verdict(1), Ruling::Refused(Code::Exists));
-        assert_eq!(verdicts.take_verdict(2), Ruling::Unknown);
+        assert_eq!(verdicts.take_verdict(1), Ack::Refused(Code::Exists));
+        assert_eq!(verdicts.take_verdict(2), Ack::Unknown);
         verdicts.await_verdict(2);
-        assert_eq!(verdicts.take_verdict(2), Ruling::Accepted, "what was lost came before");
+        assert_eq!(verdicts.take_verdict(2), Ack::Accepted, "what was lost came before");
     }
 }

@@ -1,9 +1,9 @@
 //! Pinned objects: bytes that stay where they are for as long as they are in use.
 //!
-//! A [`Pinned`] borrows the store and is the cheapest way to read; a [`Buffer`] owns what it needs
-//! and can be kept anywhere. Neither releases anything in a process that was forked from the one
-//! that made it: the pin belongs to the parent, and so does the memory, which such a process does
-//! not see.
+//! A [`PinnedBuffer`] borrows the store and is the cheapest way to read; a [`Buffer`] owns what it
+//! needs and can be kept anywhere. Neither releases anything in a process that was forked from the
+//! one that made it: the pin belongs to the parent, and so does the memory, which such a process
+//! does not see.
 
 use std::fmt;
 use std::mem;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use plasmon_proto::object::Policy;
 use plasmon_proto::{Code, ObjectId};
-use plasmon_shm::counted::CountedView;
+use plasmon_shm::counted_view::CountedView;
 use plasmon_shm::fork;
 use plasmon_shm::reader::{OwnedView, Reader, View};
 
@@ -21,13 +21,13 @@ use crate::connection::Connection;
 use crate::error::{Error, Result};
 
 /// An object pinned for as long as the store is borrowed.
-pub struct Pinned<'a> {
+pub struct PinnedBuffer<'a> {
     /// `None` only while it is dropped.
     view: Option<View<'a>>,
     fork: u64,
 }
 
-impl<'a> Pinned<'a> {
+impl<'a> PinnedBuffer<'a> {
     #[inline]
     pub(crate) fn new(view: View<'a>, fork: u64) -> Self {
         Self { view: Some(view), fork }
@@ -79,7 +79,7 @@ impl<'a> Pinned<'a> {
     }
 }
 
-impl Deref for Pinned<'_> {
+impl Deref for PinnedBuffer<'_> {
     type Target = [u8];
 
     #[inline]
@@ -88,13 +88,13 @@ impl Deref for Pinned<'_> {
     }
 }
 
-impl fmt::Debug for Pinned<'_> {
+impl fmt::Debug for PinnedBuffer<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        describe(f, "Pinned", self.id(), self.data(), self.metadata())
+        describe(f, "PinnedBuffer", self.id(), self.data(), self.metadata())
     }
 }
 
-impl Drop for Pinned<'_> {
+impl Drop for PinnedBuffer<'_> {
     #[inline]
     fn drop(&mut self) {
         if self.fork != fork::generation() {

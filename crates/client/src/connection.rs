@@ -23,7 +23,7 @@ use crate::adoptions::Adoptions;
 use crate::answer::Answer;
 use crate::append_only_list::AppendOnlyList;
 use crate::error::{Error, Result};
-use crate::handshake::{Caller, Failed, Timeouts, connect_within};
+use crate::handshake::{Caller, HandshakeError, Timeouts, connect_within};
 use crate::options::ConnectOptions;
 use crate::requests::Requests;
 use crate::rpc::{Rpc, Step};
@@ -79,8 +79,8 @@ impl Connection {
         }
         let caller = Caller::new(socket, &options);
         let timeouts = Timeouts { until: Deadline::after(timeout), own: Deadline::NEVER };
-        let welcomed =
-            connect_within(caller, timeouts, &mut || None, &|| true).map_err(Failed::into_error)?;
+        let welcomed = connect_within(caller, timeouts, &mut || None, &|| true)
+            .map_err(HandshakeError::into_error)?;
         let session = Session::new(welcomed.welcome, welcomed.fds)?;
         Ok(Arc::new_cyclic(|me| Self {
             fork,

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use plasmon_proto::message::{Creating, Range, Reply, Request};
+use plasmon_proto::message::{PendingObject, Range, Reply, Request};
 use plasmon_proto::ring::Submission;
 use plasmon_proto::{Code, ObjectId};
 use plasmon_shm::writer::Span;
@@ -19,7 +19,7 @@ const COPY_PARALLEL_BYTES: usize = 8 << 20;
 
 /// The memory of an object that the daemon created.
 #[derive(Debug)]
-pub(crate) struct Created {
+pub(crate) struct ObjectMemory {
     pub(crate) span: Span,
     pub(crate) range: Range,
     /// Whether its pages are known to be in memory already.
@@ -34,7 +34,7 @@ pub(crate) fn create_large(
     id: ObjectId,
     plan: &Plan,
     strict: bool,
-) -> Result<Created> {
+) -> Result<ObjectMemory> {
     let (sizes, traits) = (plan.sizes, plan.traits);
     let request = Request::Create { id, sizes, traits, strict };
     let (granted, fd) = loop {
@@ -47,14 +47,14 @@ pub(crate) fn create_large(
         // A creation that the daemon was not told of when the connection was resumed has ended.
         if !writing.is_void(answer.link) {
             let range = granted.range;
-            writing.set_creating(Creating { id, sizes, traits, range, strict });
+            writing.set_creating(PendingObject { id, sizes, traits, range, strict });
             break (*granted, fd);
         }
     };
     let range = granted.range;
     let span = map_created(connection, session, &granted, fd, strict);
     match span {
-        Ok(span) => Ok(Created { span, range, warm: granted.warm }),
+        Ok(span) => Ok(ObjectMemory { span, range, warm: granted.warm }),
         Err(error) => {
             abandon(connection, session, id);
             Err(error.about(id))
@@ -64,7 +64,7 @@ pub(crate) fn create_large(
 
 /// Copies a whole object into memory that the daemon created for it.
 pub(crate) fn write_created(
-    created: &mut Created,
+    created: &mut ObjectMemory,
     payload: Payload<'_>,
     threads: usize,
 ) -> Result<()> {

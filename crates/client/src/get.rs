@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use plasmon_proto::object::ObjectState;
 use plasmon_proto::{Code, ObjectId};
-use plasmon_shm::counted::CountedView;
+use plasmon_shm::counted_view::CountedView;
 use plasmon_shm::deadline::Deadline;
 
 use crate::buffer::Buffer;
@@ -22,7 +22,7 @@ use crate::client::Client;
 use crate::connection::Connection;
 use crate::error::{Error, Result};
 use crate::pin::{
-    GETTING, Located, MAPPING, Pinning, RECONNECTS_MAX, locate, map_counted, pin, pin_stray,
+    DaemonPin, GETTING, Lookup, MAPPING, RECONNECTS_MAX, locate, map_counted, pin, pin_stray,
 };
 use crate::session::Memory;
 use crate::wait::{Until, wait};
@@ -90,14 +90,14 @@ impl Client {
         ids: &[ObjectId],
     ) -> Result<Option<Vec<Result<Buffer, ObjectState>>>> {
         let mut buffers = Vec::with_capacity(ids.len());
-        let Some(Located { session, pinnings }) = locate(connection, ids)? else {
+        let Some(Lookup { session, pinnings }) = locate(connection, ids)? else {
             return Ok(None);
         };
         let Memory::Socket(memory) = &session.memory else {
             return Err(Error::unexpected(GETTING));
         };
         for pinning in pinnings {
-            let Pinning { location, guard } = match pinning {
+            let DaemonPin { location, guard } = match pinning {
                 Ok(pinning) => pinning,
                 Err(state) => {
                     buffers.push(Err(state));

@@ -29,7 +29,7 @@ const HELLO_NUMBER: u64 = 0;
 
 /// A welcomed connection and the descriptors that came with the welcome.
 #[derive(Debug)]
-pub(crate) struct Welcomed {
+pub(crate) struct Handshake {
     pub(crate) connection: Connection,
     /// The daemon's user.
     pub(crate) owner: u32,
@@ -73,7 +73,7 @@ pub(crate) struct Timeouts {
 
 /// Why a try failed, and whether another one can help.
 #[derive(Debug)]
-pub(crate) enum Failed {
+pub(crate) enum HandshakeError {
     /// No daemon listens, or it went away in between.
     Nobody(Error),
     /// The daemon has more connections to accept than may wait for it.
@@ -84,7 +84,7 @@ pub(crate) enum Failed {
     Ended(Error),
 }
 
-impl Failed {
+impl HandshakeError {
     pub(crate) fn into_error(self) -> Error {
         match self {
             Self::Nobody(error) | Self::Busy(error) | Self::ForGood(error) | Self::Ended(error) => {
@@ -100,23 +100,25 @@ pub(crate) fn connect_within(
     timeouts: Timeouts,
     resume: &mut dyn FnMut() -> Option<Resume>,
     wanted: &dyn Fn() -> bool,
-) -> Result<Welcomed, Failed> {
+) -> Result<Handshake, HandshakeError> {
     // A daemon that listens is there: it is waited for as for any other answer of its.
     let busy_until = Deadline::after(caller.answer_timeout);
     let mut pause = RETRY_FIRST;
     loop {
         let (error, is_late) = match connect_once(caller, timeouts.own, resume()) {
-            Err(Failed::Nobody(error)) => (error, timeouts.until.is_past()),
-            Err(Failed::Busy(error)) => (error, timeouts.until.is_past() && busy_until.is_past()),
+            Err(HandshakeError::Nobody(error)) => (error, timeouts.until.is_past()),
+            Err(HandshakeError::Busy(error)) => {
+                (error, timeouts.until.is_past() && busy_until.is_past())
+            }
             outcome => return outcome,
         };
         if is_late || !wanted() {
-            return Err(Failed::Nobody(error));
+            return Err(HandshakeError::Nobody(error));
         }
         edge::sleep(interrupt::pause(pause, timeouts.own));
-        interrupt::check(CONNECTING).map_err(Failed::Ended)?;
+        interrupt::check(CONNECTING).map_err(HandshakeError::Ended)?;
         if timeouts.own.is_past() {
-            return Err(Failed::Ended(Error::new(Code::TimedOut, CONNECTING)));
+            return Err(HandshakeError::Ended(Error::new(Code::TimedOut, CONNECTING)));
         }
         pause = (pause * 2).min(RETRY_LAST);
     }
@@ -126,9 +128,10 @@ fn connect_once(
     caller: Caller<'_>,
     own: Deadline,
     resume: Option<Resume>,
-) -> Result<Welcomed, Failed> {
+) -> Result<Handshake, HandshakeError> {
     let connection = Connection::connect(caller.socket).map_err(|error| refused(caller, error))?;
-    let owner = check_owner(caller.socket, &connection, caller.owner).map_err(Failed::ForGood)?;
+    let owner =
+        check_owner(caller.socket, &connection, caller.owner).map_err(HandshakeError::ForGood)?;
     let hello = Hello {
         version: PROTOCOL_VERSION,
         name: caller.name.to_owned(),
@@ -137,60 +140,61 @@ fn connect_once(
     };
     let request = Request::Hello(hello);
     let frame = frame::encode_request(HELLO_NUMBER, &request)
-        .map_err(|bad| Failed::ForGood(Error::of_frame(CONNECTING, &bad)))?;
+        .map_err(|bad| HandshakeError::ForGood(Error::of_frame(CONNECTING, &bad)))?;
     // The first message of a connection always finds room.
     match connection.try_send(&frame, &[]) {
         // The daemon turned the connection away, and said why before it closed it.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
-        sent => sent.map_err(|error| Failed::Nobody(gone(caller, &error)))?,
+        sent => sent.map_err(|error| HandshakeError::Nobody(gone(caller, &error)))?,
     }
     let answer_by = Deadline::after(caller.answer_timeout);
     let until = answer_by.earlier(own);
-    if !await_message(&connection, CONNECTING, until).map_err(Failed::Ended)? {
+    if !await_message(&connection, CONNECTING, until).map_err(HandshakeError::Ended)? {
         let error = Error::new(Code::TimedOut, CONNECTING);
         if own.is_past() {
-            return Err(Failed::Ended(error));
+            return Err(HandshakeError::Ended(error));
         }
-        return Err(Failed::ForGood(error.with_detail(format!(
+        return Err(HandshakeError::ForGood(error.with_detail(format!(
             "the daemon on {} did not answer within {:?}: it is stopped or overloaded",
             caller.socket.display(),
             caller.answer_timeout
         ))));
     }
     let mut bytes = Vec::new();
-    let received =
-        connection.recv(&mut bytes, false).map_err(|error| Failed::Nobody(gone(caller, &error)))?;
+    let received = connection
+        .recv(&mut bytes, false)
+        .map_err(|error| HandshakeError::Nobody(gone(caller, &error)))?;
     if received.bytes == 0 {
         let error = io::Error::from(io::ErrorKind::UnexpectedEof);
-        return Err(Failed::Nobody(gone(caller, &error)));
+        return Err(HandshakeError::Nobody(gone(caller, &error)));
     }
     if received.truncated {
-        return Err(Failed::ForGood(Error::new(Code::OutOfDescriptors, CONNECTING)));
+        return Err(HandshakeError::ForGood(Error::new(Code::OutOfDescriptors, CONNECTING)));
     }
     match frame::decode_from_daemon(&bytes) {
         Ok(FromDaemon::Reply(HELLO_NUMBER, Reply::Welcome(welcome))) => {
-            Ok(Welcomed { connection, owner, welcome, fds: received.fds })
+            Ok(Handshake { connection, owner, welcome, fds: received.fds })
         }
         Ok(FromDaemon::Reply(_, Reply::Failed(failure))) => {
-            Err(Failed::ForGood(Error::of_failure(CONNECTING, failure)))
+            Err(HandshakeError::ForGood(Error::of_failure(CONNECTING, failure)))
         }
-        Ok(_) => Err(Failed::ForGood(Error::unexpected(CONNECTING))),
-        Err(bad) => Err(Failed::ForGood(Error::of_frame(CONNECTING, &bad))),
+        Ok(_) => Err(HandshakeError::ForGood(Error::unexpected(CONNECTING))),
+        Err(bad) => Err(HandshakeError::ForGood(Error::of_frame(CONNECTING, &bad))),
     }
 }
 
-fn refused(caller: Caller<'_>, error: io::Error) -> Failed {
+fn refused(caller: Caller<'_>, error: io::Error) -> HandshakeError {
     match error.kind() {
         io::ErrorKind::NotFound
         | io::ErrorKind::ConnectionRefused
         | io::ErrorKind::ConnectionReset
-        | io::ErrorKind::Interrupted => Failed::Nobody(gone(caller, &error)),
-        io::ErrorKind::WouldBlock => Failed::Busy(gone(caller, &error)),
+        | io::ErrorKind::Interrupted => HandshakeError::Nobody(gone(caller, &error)),
+        io::ErrorKind::WouldBlock => HandshakeError::Busy(gone(caller, &error)),
         io::ErrorKind::PermissionDenied => {
             let text = format!("{} does not admit this user", caller.socket.display());
-            Failed::ForGood(Error::new(Code::NotPermitted, CONNECTING).with_detail(text))
+            HandshakeError::ForGood(Error::new(Code::NotPermitted, CONNECTING).with_detail(text))
         }
-        _ => Failed::ForGood(
+        _ => HandshakeError::ForGood(
             Error::io(CONNECTING, error).with_detail(caller.socket.display().to_string()),
         ),
     }

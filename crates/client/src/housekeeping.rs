@@ -7,8 +7,8 @@
 //! of level shared that reads no strict objects has none.
 //!
 //! ```text
-//! daemon: extent off the registry ─► completion ─► alarm `gone`
-//! thread: set the alarm ─► unmap what is gone ─► sleep until it sounds
+//! daemon: extent off the registry ─► completion ─► event `gone`
+//! thread: set the event ─► unmap what is gone ─► sleep until it wakes
 //! ```
 //!
 //! The daemon gets no answer. It asks the kernel whether the memory is still mapped.
@@ -46,8 +46,8 @@ pub(crate) fn start_housekeeping(connection: &Connection) {
 impl Session {
     /// Has the thread look around, because there is another session or no process any more.
     pub(crate) fn wake_housekeeping(&self) {
-        let sounded = self.channel().map(|it| it.reader.channel().gone().sound());
-        if let Some(Err(error)) = sounded {
+        let woken = self.channel().map(|it| it.reader.channel().gone().wake());
+        if let Some(Err(error)) = woken {
             tracing::warn!(%error, "cannot wake the thread that unmaps memory");
         }
     }
@@ -57,11 +57,11 @@ fn run(connection: &Weak<Connection>) {
     while let Some(current) = connection.upgrade() {
         let session = Arc::clone(current.session());
         let Some(channel) = session.channel() else { return };
-        let alarm = channel.reader.channel().gone().set();
+        let event = channel.reader.channel().gone().set();
         current.sessions().for_each(|session| session.let_go());
         // Not held while asleep: the last handle ends the process's connection, and wakes us.
         drop(current);
-        if let Err(error) = alarm.sleep(LOOK_AROUND) {
+        if let Err(error) = event.sleep(LOOK_AROUND) {
             tracing::warn!(%error, "the thread that unmaps memory cannot wait for work");
             edge::sleep(LOOK_AROUND);
         }

@@ -14,7 +14,7 @@ use crate::connection::Connection;
 use crate::error::{Error, Result};
 use crate::leases::Step;
 use crate::mapping::{MAPPING, keep_writers_out, map_and_keep, write_map};
-use crate::session::{Session, Writing};
+use crate::session::{Session, WriteState};
 use crate::submit::submit;
 use crate::suspension::await_resumption;
 
@@ -23,7 +23,7 @@ pub(crate) fn reserve<'a>(
     connection: &Connection,
     session: &'a Session,
     footprint: u64,
-) -> Result<MutexGuard<'a, Writing>> {
+) -> Result<MutexGuard<'a, WriteState>> {
     session.drain();
     loop {
         let mut writing = session.writing();

@@ -63,7 +63,7 @@ pub(crate) enum Step {
 
 /// A writable mapping and which of its parts are known to be faulted in here.
 #[derive(Debug)]
-struct Mapped {
+struct LeaseMapping {
     map: Arc<WriteExtent>,
     faulted: Vec<bool>,
     used: u64,
@@ -71,14 +71,14 @@ struct Mapped {
 
 /// The lease that objects are carved from.
 #[derive(Debug)]
-struct Current {
+struct CurrentLease {
     extent: ExtentId,
     span: Span,
     /// Up to where in the extent the memory is known to be faulted in.
     ready_end: u64,
 }
 
-impl Current {
+impl CurrentLease {
     fn range(&self) -> Option<Range> {
         let Self { extent, span, .. } = self;
         let range = Range { extent: *extent, offset: span.offset(), bytes: span.len() as u64 };
@@ -89,12 +89,12 @@ impl Current {
 /// The leases of one session.
 #[derive(Debug)]
 pub(crate) struct Leases {
-    current: Option<Current>,
+    current: Option<CurrentLease>,
     waiting: VecDeque<Range>,
     /// Granted ranges on their way from `waiting` or an answer to `current`, while somebody maps
     /// them.
     mapping: Vec<Range>,
-    maps: HashMap<ExtentId, Mapped>,
+    maps: HashMap<ExtentId, LeaseMapping>,
     maps_max: usize,
     /// Ranges carved and not yet submitted: a resumed connection must know them.
     open: Vec<Range>,
@@ -255,7 +255,7 @@ impl Leases {
     ) -> Option<Arc<WriteExtent>> {
         self.uses += 1;
         let parts = map.bytes().div_ceil(FAULT_BYTES) as usize;
-        let mapped = Mapped { map, faulted: vec![false; parts], used: self.uses };
+        let mapped = LeaseMapping { map, faulted: vec![false; parts], used: self.uses };
         if let Some(before) = self.maps.insert(extent, mapped) {
             return Some(before.map);
         }
@@ -316,7 +316,7 @@ impl Leases {
             }
         }
         self.asked = false;
-        let current = Current { extent, ready_end: span.offset(), span };
+        let current = CurrentLease { extent, ready_end: span.offset(), span };
         self.current.replace(current)?.range()
     }
 
@@ -339,7 +339,7 @@ impl Leases {
 
     /// The daemon is going to be told what is held: nothing is carved from here on.
     pub(crate) fn suspend(&mut self) {
-        self.waiting.extend(self.current.take().as_ref().and_then(Current::range));
+        self.waiting.extend(self.current.take().as_ref().and_then(CurrentLease::range));
         self.asked = false;
         self.suspended = true;
     }
@@ -370,7 +370,7 @@ impl Leases {
 
     /// Everything that is leased and not submitted.
     pub(crate) fn ranges(&self) -> Vec<Range> {
-        let current = self.current.as_ref().and_then(Current::range);
+        let current = self.current.as_ref().and_then(CurrentLease::range);
         current
             .into_iter()
             .chain(self.waiting.iter().copied())
@@ -384,7 +384,7 @@ impl Leases {
         if self.suspended {
             return Vec::new();
         }
-        let current = self.current.take().as_ref().and_then(Current::range);
+        let current = self.current.take().as_ref().and_then(CurrentLease::range);
         self.installed = None;
         self.bytes_next = LEASE_BYTES_FIRST.min(self.bytes_max);
         current.into_iter().chain(self.waiting.drain(..)).collect()

@@ -31,7 +31,7 @@
 //!    so touching what was inherited ends the child and never shows other bytes.
 //! 6. EOF from the daemon: reconnect with `resume` until `reconnect_timeout` (default 10 s); then
 //!    `Disconnected`. Waits are asked again.
-//! 7. A wait for one object sleeps on alarms where there is a wake page (`client::wait::futex`),
+//! 7. A wait for one object sleeps on events where there is a wake page (`client::wait::futex`),
 //!    everything else on the socket. It is asked over the socket in any case; a thread that finds
 //!    the object first leaves the answer to the next reader.
 //! 8. A client that has mapped memory which stays until it unmaps it (`Memfd::is_punchable`) has a
@@ -108,11 +108,11 @@ mod suspension;
 mod wait;
 mod writer;
 
-pub use buffer::{Buffer, Pinned};
+pub use buffer::{Buffer, PinnedBuffer};
 pub use client::{Client, PROTOCOL_VERSION};
 pub use error::{Error, Result};
-pub use growing::sealing::Frozen;
-pub use growing::{GrowOptions, Growing};
+pub use growing::sealing::ReadOnlyMemory;
+pub use growing::{GrowOptions, GrowingObject};
 pub use interrupt::interruptible;
 pub use listing::Listing;
 pub use options::{ConnectOptions, PutOptions, REQUEST_TIMEOUT, StartOptions};
@@ -131,8 +131,8 @@ pub fn fork_generation() -> u64 {
     plasmon_shm::fork::generation()
 }
 
+pub use plasmon_shm::c_allocator;
 pub use plasmon_shm::deadline::Deadline;
-pub use plasmon_shm::foreign;
 pub use plasmon_shm::incarnation::Incarnation;
 
 pub use plasmon_proto::message::{Access, ClientInfo, Filter, Notice, Status};

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use plasmon_proto::Code;
-use plasmon_proto::message::{ExtentId, Granted, Reply, Request};
+use plasmon_proto::message::{ExtentId, Grant, Reply, Request};
 use plasmon_proto::object::Level;
 use plasmon_shm::map::Populate;
 use plasmon_shm::writer::{Span, WriteExtent};
@@ -101,7 +101,7 @@ fn check_mappings(connection: &Connection, session: &Session) {
 pub(crate) fn map_created(
     connection: &Connection,
     session: &Session,
-    granted: &Granted,
+    granted: &Grant,
     fd: OwnedFd,
     strict: bool,
 ) -> Result<Span> {

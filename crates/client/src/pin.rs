@@ -12,9 +12,9 @@ use plasmon_proto::{Code, ObjectId};
 use plasmon_shm::ledger::TooManyPins;
 use plasmon_shm::map::{Populate, ReadMap};
 use plasmon_shm::memfd::Memfd;
-use plasmon_shm::reader::{Found, Held, View};
+use plasmon_shm::reader::{Held, ReadOutcome, View};
 
-use crate::buffer::{CountedPin, Pinned};
+use crate::buffer::{CountedPin, PinnedBuffer};
 use crate::connection::Connection;
 use crate::error::{Error, Result};
 use crate::housekeeping::start_housekeeping;
@@ -43,11 +43,11 @@ pub(crate) fn pin<'a>(
 ) -> Result<Option<View<'a>>> {
     session.drain();
     match channel.reader.get(id) {
-        Ok(Found::Object(view)) => {
+        Ok(ReadOutcome::Object(view)) => {
             channel.reader.touch(view.record());
             Ok(Some(view))
         }
-        Ok(Found::Missing) => Ok(None),
+        Ok(ReadOutcome::Missing) => Ok(None),
         other => pin_slowly(connection, channel, id, other),
     }
 }
@@ -59,9 +59,9 @@ pub(crate) fn pin_unmapped<'a>(
     session: &'a Session,
     channel: &'a Channel,
     id: &ObjectId,
-) -> Option<Pinned<'a>> {
+) -> Option<PinnedBuffer<'a>> {
     let view = pin(connection, session, channel, id).ok()??;
-    Some(Pinned::new(view, connection.fork()))
+    Some(PinnedBuffer::new(view, connection.fork()))
 }
 
 #[cold]
@@ -69,25 +69,25 @@ fn pin_slowly<'a>(
     connection: &Connection,
     channel: &'a Channel,
     id: &ObjectId,
-    mut found: Result<Found<'a>, TooManyPins>,
+    mut found: Result<ReadOutcome<'a>, TooManyPins>,
 ) -> Result<Option<View<'a>>> {
     let mut disconnects = 0;
     loop {
         match found {
-            Ok(Found::Object(view)) => return Ok(Some(view)),
-            Ok(Found::Missing) => return Ok(None),
-            Ok(Found::TableChanged) => {
+            Ok(ReadOutcome::Object(view)) => return Ok(Some(view)),
+            Ok(ReadOutcome::Missing) => return Ok(None),
+            Ok(ReadOutcome::TableChanged) => {
                 if !switch_index(connection, channel)? {
                     return Ok(None);
                 }
             }
-            Ok(Found::Parted) => {
+            Ok(ReadOutcome::Parted) => {
                 disconnects += 1;
                 if !comes_back(connection, channel, disconnects)? {
                     return Ok(None);
                 }
             }
-            Ok(Found::Unmapped(held)) => {
+            Ok(ReadOutcome::Unmapped(held)) => {
                 if let Some(view) = map_held(connection, channel, held)? {
                     return Ok(Some(view));
                 }
@@ -123,8 +123,8 @@ pub(crate) fn pin_stray<'a>(
         };
         match channel.reader.get_at(place, id) {
             // The daemon's table may be newer than ours, or ours than its answer.
-            Ok(Found::TableChanged) if switch_index(connection, channel)? => {}
-            Ok(Found::TableChanged) => return Ok(None),
+            Ok(ReadOutcome::TableChanged) if switch_index(connection, channel)? => {}
+            Ok(ReadOutcome::TableChanged) => return Ok(None),
             found => return pin_slowly(connection, channel, id, found),
         }
     }
@@ -208,7 +208,7 @@ fn fetch_extent(connection: &Connection, pinned: &Range) -> Result<Option<(ReadM
 
 /// Asks the daemon to pin objects for a client without a channel, and gives the session that
 /// they are pinned in. `None` when its connection has ended already, and the pins with it.
-pub(crate) fn locate(connection: &Arc<Connection>, ids: &[ObjectId]) -> Result<Option<Located>> {
+pub(crate) fn locate(connection: &Arc<Connection>, ids: &[ObjectId]) -> Result<Option<Lookup>> {
     let answer = connection.ask(GETTING, Request::Get { ids: ids.to_vec() })?;
     let Reply::Located(located) = answer.reply else {
         return Err(Error::unexpected(GETTING));
@@ -224,11 +224,11 @@ pub(crate) fn locate(connection: &Arc<Connection>, ids: &[ObjectId]) -> Result<O
         let pinning = located.map(|location| {
             let (connection, serial) = (Arc::clone(connection), location.serial);
             let guard = CountedPin { connection, session: session.number, serial, id: *id };
-            Pinning { location, guard }
+            DaemonPin { location, guard }
         });
         pinnings.push(pinning);
     }
-    Ok(Some(Located { session, pinnings }))
+    Ok(Some(Lookup { session, pinnings }))
 }
 
 pub(crate) fn map_counted(
@@ -263,14 +263,14 @@ pub(crate) fn map_counted(
 
 /// What the daemon found, and the session that it pinned it for.
 #[derive(Debug)]
-pub(crate) struct Located {
+pub(crate) struct Lookup {
     pub(crate) session: Arc<Session>,
-    pub(crate) pinnings: Vec<Result<Pinning, ObjectState>>,
+    pub(crate) pinnings: Vec<Result<DaemonPin, ObjectState>>,
 }
 
 /// An object that the daemon pinned for this client.
 #[derive(Debug)]
-pub(crate) struct Pinning {
+pub(crate) struct DaemonPin {
     pub(crate) location: Location,
     pub(crate) guard: CountedPin,
 }

@@ -25,7 +25,7 @@ use crate::options::PutOptions;
 use crate::payload::{Payload, Plan};
 use crate::process::Process;
 use crate::session::Session;
-use crate::submit::{Placed, acknowledge, await_applied, submit, submit_put};
+use crate::submit::{ObjectPlacement, acknowledge, await_applied, submit, submit_put};
 use crate::writer::{Origin, Writer};
 
 const PUTTING: &str = "putting object";
@@ -150,7 +150,7 @@ impl Process {
             return Err(Error::unexpected(PUTTING));
         };
         let range = Range { extent, offset: span.offset(), bytes: plan.footprint };
-        let placed = Placed { id, range, sizes: plan.sizes, traits: plan.traits };
+        let placed = ObjectPlacement { id, range, sizes: plan.sizes, traits: plan.traits };
         if plan.footprint <= COPY_LOCKED_BYTES {
             payload.pieces().for_each(|(at, piece)| span.fill(at, &[piece], 1));
             span.skip(plan.footprint as usize);
@@ -306,7 +306,7 @@ impl Process {
             return Err(error);
         }
         fill_tail(&mut span, plan, options);
-        let placed = Placed { id, range, sizes: plan.sizes, traits: plan.traits };
+        let placed = ObjectPlacement { id, range, sizes: plan.sizes, traits: plan.traits };
         let origin = Origin::Carved { awaited };
         Ok(Writer::new(store.clone(), self, session, placed, origin, span))
     }
@@ -323,7 +323,8 @@ impl Process {
         let created = create_large(&self.connection, &session, CREATING, id, plan, strict);
         let mut created = created.map_err(|error| error.with_id(target))?;
         fill_tail(&mut created.span, plan, options);
-        let placed = Placed { id, range: created.range, sizes: plan.sizes, traits: plan.traits };
+        let placed =
+            ObjectPlacement { id, range: created.range, sizes: plan.sizes, traits: plan.traits };
         let (span, origin) = (created.span, Origin::Created { warm: created.warm, target });
         Ok(Writer::new(store.clone(), self, session, placed, origin, span))
     }

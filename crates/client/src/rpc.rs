@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use plasmon_proto::Code;
 use plasmon_proto::message::{Range, Request};
-use plasmon_shm::Alarm;
+use plasmon_shm::FutexEvent;
 use plasmon_shm::deadline::Deadline;
 use plasmon_shm::eventfd::Doorbell;
 use plasmon_shm::socket::Connection;
@@ -36,8 +36,8 @@ use crate::frame_reader::{Read, await_ready, receive};
 use crate::interrupt;
 use crate::requests::Requests;
 
-pub(crate) use self::reconnection::{Broken, Mending};
-use self::reconnection::{Fruitless, Linked};
+pub(crate) use self::reconnection::{BrokenConnection, ReconnectClaim};
+use self::reconnection::{Fruitless, LastConnection};
 
 /// How many messages are sent before a look whether there are answers: the daemon reads no more
 /// from a client that leaves a few dozen of them unread.
@@ -77,11 +77,11 @@ struct State {
     sent_unread: u32,
     mending: bool,
     /// The connection that is to be mended, once a thread has begun.
-    broken: Option<Broken>,
+    broken: Option<BrokenConnection>,
     closed: bool,
     sleepers: u32,
     /// The connection, until it was of use.
-    linked: Option<Linked>,
+    linked: Option<LastConnection>,
     /// Connections that ended at once without an answer, since the last that did not.
     fruitless: Fruitless,
 }
@@ -91,7 +91,7 @@ struct State {
 pub(crate) struct Rpc {
     state: Mutex<State>,
     changed: Condvar,
-    /// For threads that sleep on alarms, see [`crate::wait::futex`].
+    /// For threads that sleep on events, see [`crate::wait::futex`].
     news: AtomicU32,
 }
 
@@ -233,14 +233,14 @@ impl Rpc {
         }
     }
 
-    /// What is sounded when something changed that a thread may sleep on elsewhere than here.
-    pub(crate) fn news(&self) -> Alarm<'_> {
-        Alarm::new(&self.news)
+    /// What is woken when something changed that a thread may sleep on elsewhere than here.
+    pub(crate) fn news(&self) -> FutexEvent<'_> {
+        FutexEvent::new(&self.news)
     }
 
     /// Wakes the threads that sleep elsewhere.
     pub(crate) fn tell_sleepers(&self) {
-        if let Err(error) = self.news().sound() {
+        if let Err(error) = self.news().wake() {
             // They look around after a while.
             tracing::warn!(%error, "cannot wake a thread that waits for an object");
         }

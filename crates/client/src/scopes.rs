@@ -8,11 +8,11 @@ use plasmon_proto::ObjectId;
 #[derive(Debug, Default)]
 pub(crate) struct Scopes {
     last: u64,
-    open: BTreeMap<u64, Open>,
+    open: BTreeMap<u64, OpenScope>,
 }
 
 #[derive(Debug, Default)]
-struct Open {
+struct OpenScope {
     ids: Vec<ObjectId>,
     /// Whether it was dropped while there was no daemon to tell.
     is_given_up: bool,
@@ -22,7 +22,7 @@ impl Scopes {
     /// A new scope; its number.
     pub(crate) fn begin(&mut self) -> u64 {
         self.last += 1;
-        self.open.insert(self.last, Open::default());
+        self.open.insert(self.last, OpenScope::default());
         self.last
     }
 

@@ -14,11 +14,11 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use plasmon_proto::message::{Creating, ExtentId, Lost, Range, Resume, Welcome};
+use plasmon_proto::message::{ExtentId, MissingClaims, PendingObject, Range, Resume, Welcome};
 use plasmon_proto::object::Level;
 use plasmon_proto::ring::{Completion, Record, Submission};
 use plasmon_proto::{Code, ObjectId};
-use plasmon_shm::channel::{ChannelClient, Submitted};
+use plasmon_shm::channel::{ChannelClient, InFlight};
 use plasmon_shm::control::ControlReader;
 use plasmon_shm::edge::{self, Mutation};
 use plasmon_shm::eventfd::Doorbell;
@@ -26,7 +26,7 @@ use plasmon_shm::growing::GrowingMap;
 use plasmon_shm::index::IndexReader;
 use plasmon_shm::map::ReadMap;
 use plasmon_shm::reader::Reader;
-use plasmon_shm::wakes::WakePage;
+use plasmon_shm::wake_page::WakePage;
 use plasmon_shm::writer::WriteExtent;
 
 use crate::acks::Acks;
@@ -41,7 +41,7 @@ const DOORBELL_AT: usize = 3;
 
 /// What the threads of a process share about writing.
 #[derive(Debug)]
-pub(crate) struct Writing {
+pub(crate) struct WriteState {
     /// For puts, which hold this lock anyway.
     pub(crate) ids: Ids,
     pub(crate) leases: Leases,
@@ -50,7 +50,7 @@ pub(crate) struct Writing {
     completions_lost: u64,
     refusals_lost: u64,
     /// Large objects under construction.
-    creating: BTreeMap<ObjectId, Creating>,
+    creating: BTreeMap<ObjectId, PendingObject>,
     /// Mappings of growing extents that are idle, the last used at the end.
     growing_maps: VecDeque<(ExtentId, GrowingMap)>,
     /// Small objects under construction: few at a time, and every one comes and goes.
@@ -68,7 +68,7 @@ pub(crate) struct Session {
     pub(crate) number: u64,
     pub(crate) welcome: Welcome,
     pub(crate) memory: Memory,
-    writing: Mutex<Writing>,
+    writing: Mutex<WriteState>,
     /// Held by the thread that maps memory to write to and closes it to new writers, which would
     /// refuse the mapping of another thread.
     mapping: Mutex<()>,
@@ -131,7 +131,7 @@ const GROWING_MAPS_MAX: usize = 64;
 
 /// Mappings that were found to be gone, to be dropped without the lock they were found under.
 #[derive(Debug, Default)]
-pub(crate) struct Dropped {
+pub(crate) struct StaleMappings {
     extents: Vec<Arc<WriteExtent>>,
     growing: Vec<GrowingMap>,
 }
@@ -167,7 +167,8 @@ impl Session {
         } else {
             Memory::Socket(SocketMemory::default())
         };
-        let writing = Mutex::new(Writing::new(Leases::new(welcome.capacity_bytes, welcome.level)));
+        let writing =
+            Mutex::new(WriteState::new(Leases::new(welcome.capacity_bytes, welcome.level)));
         let number = SESSIONS.fetch_add(1, Ordering::Relaxed);
         Ok(Self { number, welcome, memory, writing, mapping: Mutex::default() })
     }
@@ -181,7 +182,7 @@ impl Session {
         }
     }
 
-    pub(crate) fn writing(&self) -> MutexGuard<'_, Writing> {
+    pub(crate) fn writing(&self) -> MutexGuard<'_, WriteState> {
         // Accounting that is whole at every step; a panic in between would be a fault of ours.
         edge::lock(&self.writing)
     }
@@ -291,7 +292,7 @@ impl Session {
 
     /// A daemon knows this session and has kept all of it but what is lost; `fds` came with its
     /// welcome.
-    pub(crate) fn resumed(&self, fds: Vec<OwnedFd>, lost: &Lost) -> Result<()> {
+    pub(crate) fn resumed(&self, fds: Vec<OwnedFd>, lost: &MissingClaims) -> Result<()> {
         let (Some(channel), Some(doorbell)) = (self.channel(), fds.into_iter().nth(DOORBELL_AT))
         else {
             return Err(Error::unexpected(CONNECTING));
@@ -306,7 +307,7 @@ impl Session {
         lost.creating.iter().for_each(|id| writing.clear_creating(id));
         drop(writing);
         drop(dropped);
-        if *lost != Lost::default() {
+        if *lost != MissingClaims::default() {
             let (ranges, objects) = (lost.leases.len(), lost.creating.len());
             tracing::warn!(ranges, objects, "memory was lost when the previous daemon died");
         }
@@ -368,7 +369,7 @@ impl Session {
 impl Channel {
     /// Puts as many of the records into the ring as there is room for.
     #[inline]
-    pub(crate) fn submit(&self, records: &[Record]) -> Submitted {
+    pub(crate) fn submit(&self, records: &[Record]) -> InFlight {
         self.reader.channel().submit_many(records, self.reader.control())
     }
 
@@ -391,7 +392,7 @@ impl Channel {
 
     /// Has the daemon look at what was submitted, if it does not by itself.
     #[inline]
-    pub(crate) fn ring_for(&self, submitted: &Submitted) {
+    pub(crate) fn ring_for(&self, submitted: &InFlight) {
         if submitted.must_ring && self.ring() {
             self.reader.channel().rang(submitted);
         }
@@ -409,7 +410,7 @@ impl Channel {
     }
 }
 
-impl Writing {
+impl WriteState {
     fn new(leases: Leases) -> Self {
         Self {
             ids: Ids::new(),
@@ -427,8 +428,8 @@ impl Writing {
 
     /// Takes the completions out of the ring. The caller drops what comes back without the lock.
     #[must_use]
-    pub(crate) fn drain(&mut self, reader: &Reader) -> Dropped {
-        let mut dropped = Dropped::default();
+    pub(crate) fn drain(&mut self, reader: &Reader) -> StaleMappings {
+        let mut dropped = StaleMappings::default();
         while let Some(completion) = reader.next_completion() {
             match completion {
                 // The daemon was not told of it, so it is no lease any more.
@@ -464,7 +465,7 @@ impl Writing {
 
     /// Gives up every mapping of an extent that the daemon does not have any more, by the daemon's
     /// own list: what this client was told of their end is lost.
-    fn forget_gone(&mut self, reader: &Reader, dropped: &mut Dropped) {
+    fn forget_gone(&mut self, reader: &Reader, dropped: &mut StaleMappings) {
         let control = reader.control();
         reader.forget_gone();
         dropped.extents.extend(self.leases.retain(|extent| control.has_extent(extent)));
@@ -489,7 +490,7 @@ impl Writing {
     }
 
     /// A large object is under construction, or no longer.
-    pub(crate) fn set_creating(&mut self, creating: Creating) {
+    pub(crate) fn set_creating(&mut self, creating: PendingObject) {
         self.creating.insert(creating.id, creating);
     }
 

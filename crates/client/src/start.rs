@@ -73,7 +73,7 @@ pub fn start(options: &StartOptions) -> Result<StartedDaemon> {
     let mut log = open_log(&log_path)?;
     let log_start = log.seek(SeekFrom::End(0)).map_err(|e| Error::io(STARTING, e))?;
     let arguments = arguments(&socket, &log_path, options);
-    let mut child = Starting(spawn(&program, &arguments, &log)?);
+    let mut child = Launcher(spawn(&program, &arguments, &log)?);
     match child.await_detached(Deadline::after(options.timeout))? {
         Some(status) if status.success() => Ok(StartedDaemon { pid: pid_of(&socket)?, socket }),
         Some(status) if status.code() == Some(EXIT_ALREADY_RUNNING) => {
@@ -207,9 +207,9 @@ fn spawn(program: &Path, arguments: &[OsString], log: &File) -> Result<Child> {
 
 /// A program that was started and has not left a daemon behind yet. Dropped before it has, it is
 /// ended: it may be stuck, and no other process knows it.
-struct Starting(Child);
+struct Launcher(Child);
 
-impl Starting {
+impl Launcher {
     /// Waits until the program has left the daemon behind; `None` when the time has passed.
     fn await_detached(&mut self, deadline: Deadline) -> Result<Option<ExitStatus>> {
         loop {
@@ -223,7 +223,7 @@ impl Starting {
     }
 }
 
-impl Drop for Starting {
+impl Drop for Launcher {
     fn drop(&mut self) {
         if matches!(self.0.try_wait(), Ok(Some(_))) {
             return;

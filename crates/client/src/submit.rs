@@ -9,11 +9,11 @@ use plasmon_proto::ring::Submission;
 use plasmon_proto::{Code, ObjectId};
 use plasmon_shm::deadline::Deadline;
 
-use crate::acks::{Ruling, Verdict};
+use crate::acks::{Ack, Verdict};
 use crate::connection::{ALIVE, Connection};
 use crate::error::{Error, Result};
 use crate::interrupt;
-use crate::session::{Session, Writing, put_range};
+use crate::session::{Session, WriteState, put_range};
 use crate::suspension::await_resumption;
 
 /// How many submissions are waited for when the ring is full: half of it, so that writer and daemon
@@ -25,14 +25,14 @@ const SUBMITTED_MAX: usize = 2;
 
 /// One object and where its bytes go.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Placed {
+pub(crate) struct ObjectPlacement {
     pub(crate) id: ObjectId,
     pub(crate) range: Range,
     pub(crate) sizes: Sizes,
     pub(crate) traits: Traits,
 }
 
-impl Placed {
+impl ObjectPlacement {
     fn put(&self) -> Submission {
         let Range { extent, offset, .. } = self.range;
         Submission::Put { id: self.id, extent, offset, sizes: self.sizes, traits: self.traits }
@@ -43,8 +43,8 @@ impl Placed {
 pub(crate) fn submit_put<'a>(
     connection: &Connection,
     session: &'a Session,
-    mut writing: MutexGuard<'a, Writing>,
-    placed: &Placed,
+    mut writing: MutexGuard<'a, WriteState>,
+    placed: &ObjectPlacement,
     verdict: Verdict,
 ) -> Result<u64> {
     let put = placed.put();
@@ -62,7 +62,7 @@ pub(crate) fn submit_put<'a>(
 pub(crate) fn submit<'a>(
     connection: &Connection,
     session: &'a Session,
-    mut writing: MutexGuard<'a, Writing>,
+    mut writing: MutexGuard<'a, WriteState>,
     submissions: &[Submission],
     verdict: Verdict,
 ) -> Result<u64> {
@@ -132,9 +132,9 @@ pub(crate) fn acknowledge(
     let verdict = session.writing().verdicts.take_verdict(position);
     applied?;
     match verdict {
-        Ruling::Accepted => Ok(()),
-        Ruling::Refused(code) => Err(Error::new(code, doing).with_id(id)),
-        Ruling::Unknown => Err(Error::new(Code::LimitReached, doing).with_id(id).with_detail(
+        Ack::Accepted => Ok(()),
+        Ack::Refused(code) => Err(Error::new(code, doing).with_id(id)),
+        Ack::Unknown => Err(Error::new(Code::LimitReached, doing).with_id(id).with_detail(
             "whether the put succeeded is not known: this client read its completions too \
              late; get the object to check",
         )),

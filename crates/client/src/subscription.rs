@@ -18,7 +18,7 @@ use plasmon_shm::socket::Connection;
 
 use crate::error::{Error, Result};
 use crate::frame_reader::await_message;
-use crate::handshake::{Caller, Failed, Timeouts, connect_within};
+use crate::handshake::{Caller, HandshakeError, Timeouts, connect_within};
 use crate::options::ConnectOptions;
 
 const SUBSCRIBING: &str = "subscribing to notifications";
@@ -72,8 +72,8 @@ impl Subscription {
                 Ok(FromDaemon::Reply(_, Reply::Failed(failure))) => {
                     return Err(Error::of_failure(SUBSCRIBING, failure));
                 }
-                Ok(FromDaemon::Reply(..)) | Err(Unread::Nothing) => {}
-                Err(Unread::Broken) => {
+                Ok(FromDaemon::Reply(..)) | Err(ReceiveError::Nothing) => {}
+                Err(ReceiveError::Broken) => {
                     let time = deadline.left().map_or(Duration::MAX, |left| left.max(RECONNECT));
                     let own = Deadline::after(time);
                     match self.reconnect(own) {
@@ -121,8 +121,8 @@ fn subscribe(
     let timeouts = Timeouts { until: Deadline::after(options.reconnect_timeout), own };
     loop {
         match subscribe_once(caller, timeouts, filter, queue) {
-            Err(Failed::Nobody(_)) if !timeouts.until.is_past() => {}
-            outcome => return outcome.map_err(Failed::into_error),
+            Err(HandshakeError::Nobody(_)) if !timeouts.until.is_past() => {}
+            outcome => return outcome.map_err(HandshakeError::into_error),
         }
     }
 }
@@ -132,33 +132,35 @@ fn subscribe_once(
     timeouts: Timeouts,
     filter: &Filter,
     queue: &mut VecDeque<Notification>,
-) -> Result<Connection, Failed> {
+) -> Result<Connection, HandshakeError> {
     let welcomed = connect_within(caller, timeouts, &mut || None, &|| true)?;
     let connection = welcomed.connection;
     let request = Request::Subscribe { filter: filter.clone() };
     let frame = frame::encode_request(SUBSCRIBE_NUMBER, &request)
-        .map_err(|bad| Failed::ForGood(Error::of_frame(SUBSCRIBING, &bad)))?;
+        .map_err(|bad| HandshakeError::ForGood(Error::of_frame(SUBSCRIBING, &bad)))?;
     let sent = connection.try_send(&frame, &[]);
-    sent.map_err(|error| Failed::Nobody(Error::io(SUBSCRIBING, error)))?;
+    sent.map_err(|error| HandshakeError::Nobody(Error::io(SUBSCRIBING, error)))?;
     let answer_by = Deadline::after(caller.answer_timeout).earlier(timeouts.own);
     loop {
-        if !await_message(&connection, SUBSCRIBING, answer_by).map_err(Failed::Ended)? {
+        if !await_message(&connection, SUBSCRIBING, answer_by).map_err(HandshakeError::Ended)? {
             let error = Error::new(Code::TimedOut, SUBSCRIBING);
-            return Err(Failed::Ended(error.with_detail("the daemon did not answer in time")));
+            return Err(HandshakeError::Ended(
+                error.with_detail("the daemon did not answer in time"),
+            ));
         }
         match receive(&connection) {
             Ok(FromDaemon::Reply(SUBSCRIBE_NUMBER, Reply::Done)) => return Ok(connection),
             Ok(FromDaemon::Reply(_, Reply::Failed(failure))) => {
-                return Err(Failed::ForGood(Error::of_failure(SUBSCRIBING, failure)));
+                return Err(HandshakeError::ForGood(Error::of_failure(SUBSCRIBING, failure)));
             }
             Ok(FromDaemon::Reply(..)) => {
-                return Err(Failed::ForGood(Error::unexpected(SUBSCRIBING)));
+                return Err(HandshakeError::ForGood(Error::unexpected(SUBSCRIBING)));
             }
             Ok(FromDaemon::Push(push)) => take_push(push, queue),
-            Err(Unread::Nothing) => {}
-            Err(Unread::Broken) => {
+            Err(ReceiveError::Nothing) => {}
+            Err(ReceiveError::Broken) => {
                 let error = Error::new(Code::Disconnected, SUBSCRIBING);
-                return Err(Failed::Nobody(error));
+                return Err(HandshakeError::Nobody(error));
             }
         }
     }
@@ -171,25 +173,25 @@ fn take_push(push: Push, queue: &mut VecDeque<Notification>) {
     }
 }
 
-enum Unread {
+enum ReceiveError {
     Nothing,
     Broken,
 }
 
-fn receive(connection: &Connection) -> Result<FromDaemon, Unread> {
+fn receive(connection: &Connection) -> Result<FromDaemon, ReceiveError> {
     let mut bytes = Vec::new();
     let received = match connection.recv(&mut bytes, false) {
         Ok(received) if received.bytes > 0 => received,
         Err(error)
             if matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock) =>
         {
-            return Err(Unread::Nothing);
+            return Err(ReceiveError::Nothing);
         }
-        Ok(_) | Err(_) => return Err(Unread::Broken),
+        Ok(_) | Err(_) => return Err(ReceiveError::Broken),
     };
     debug_assert_eq!(received.bytes, bytes.len(), "a message is received whole");
     frame::decode_from_daemon(&bytes).map_err(|bad| {
         tracing::warn!(%bad, "the daemon sent an invalid frame");
-        Unread::Broken
+        ReceiveError::Broken
     })
 }

@@ -15,16 +15,16 @@ use plasmon_proto::message::{Range, Request};
 
 use crate::connection::Connection;
 use crate::error::{Error, Result};
-use crate::session::{Session, Writing};
+use crate::session::{Session, WriteState};
 
 /// Waits until the connection is back, and the daemon has said what is left of the leases. The
 /// range of an object that is about to be submitted stays known meanwhile.
 pub(crate) fn await_resumption<'a>(
     connection: &Connection,
     session: &'a Session,
-    mut writing: MutexGuard<'a, Writing>,
+    mut writing: MutexGuard<'a, WriteState>,
     range: Option<Range>,
-) -> Result<MutexGuard<'a, Writing>> {
+) -> Result<MutexGuard<'a, WriteState>> {
     const RESUMING: &str = "waiting for the connection to the daemon";
     while writing.leases.is_suspended() {
         range.into_iter().for_each(|range| writing.leases.opened(range));

@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::mapping::keep_writers_out;
 use crate::process::Process;
 use crate::session::Session;
-use crate::submit::{Placed, acknowledge, submit_put};
+use crate::submit::{ObjectPlacement, acknowledge, submit_put};
 
 const SEALING: &str = "sealing object";
 const ABORTING: &str = "aborting object";
@@ -43,7 +43,7 @@ pub struct Writer {
     store: Client,
     connection: Arc<Connection>,
     session: Arc<Session>,
-    placed: Placed,
+    placed: ObjectPlacement,
     origin: Origin,
     copy_threads: usize,
     /// `None` once it is sealed or aborted.
@@ -55,7 +55,7 @@ impl Writer {
         store: Client,
         process: &Process,
         session: Arc<Session>,
-        placed: Placed,
+        placed: ObjectPlacement,
         origin: Origin,
         span: Span,
     ) -> Self {

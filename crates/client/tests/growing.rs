@@ -4,18 +4,18 @@
 
 use std::time::Duration;
 
-use plasmon_client::{Client, Code, GrowOptions, Growing, Policy, PutOptions, Traits};
+use plasmon_client::{Client, Code, GrowOptions, GrowingObject, Policy, PutOptions, Traits};
 use plasmon_testkit::{PATIENCE, TestStore, pattern, until};
 
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
 const NOW: Option<Duration> = Some(Duration::ZERO);
 
-fn begin(store: &Client) -> Growing {
+fn begin(store: &Client) -> GrowingObject {
     store.grow(&GrowOptions::default()).unwrap()
 }
 
-fn append(growing: &mut Growing, at: usize, bytes: &[u8]) {
+fn append(growing: &mut GrowingObject, at: usize, bytes: &[u8]) {
     growing.ensure(at + bytes.len()).unwrap();
     growing[at..at + bytes.len()].copy_from_slice(bytes);
 }
@@ -156,7 +156,7 @@ fn memory_that_was_lent_stays_readable_after_the_seal() {
     let mut two = begin(&store);
     append(&mut two, 0, &pattern(2, 100));
     let base = one.base();
-    Growing::seal_all_lent(&mut [(&mut one, MIB), (&mut two, 100)]).unwrap();
+    GrowingObject::seal_all_lent(&mut [(&mut one, MIB), (&mut two, 100)]).unwrap();
     assert_eq!(one.base(), base);
     assert!(one[..MIB] == pattern(1, MIB));
     assert!(one.is_empty() || std::ops::DerefMut::deref_mut(&mut one).is_empty());
@@ -177,7 +177,7 @@ fn many_are_sealed_at_once() {
         append(&mut growing, 0, &pattern(n, 1000 + n as usize));
         all.push((growing, 1000 + n as usize));
     }
-    let ids = Growing::seal_all(all).unwrap();
+    let ids = GrowingObject::seal_all(all).unwrap();
     for (n, id) in ids.iter().enumerate() {
         assert!(store.get(id, NOW).unwrap().data() == pattern(n as u64, 1000 + n));
     }

@@ -12,7 +12,7 @@ use plasmon_client::{Client, Code, ObjectId, ObjectState, PutOptions};
 use plasmon_proto::frame::{FromDaemon, decode_from_daemon, encode_request};
 use plasmon_proto::message::{Hello, PROTOCOL_VERSION, Reply, Request};
 use plasmon_shm::Connection;
-use plasmon_shm::wakes::WAKE_PAGE_BYTES;
+use plasmon_shm::wake_page::WAKE_PAGE_BYTES;
 use plasmon_testkit::{ChildProcess, PATIENCE, TestStore, errand, id, pattern, say, until};
 
 const MIB: u64 = 1 << 20;
@@ -93,7 +93,7 @@ fn garbage_in_the_page_costs_time_and_nothing_else() {
     let words = WAKE_PAGE_BYTES as usize;
     thread::scope(|scope| {
         scope.spawn(|| {
-            // All of it, all the time: alarms that nobody set, cleared ones, wrong processors.
+            // All of it, all the time: events that nobody set, cleared ones, wrong processors.
             for seed in 0.. {
                 let garbage = match seed % 4 {
                     0 => vec![0; words],

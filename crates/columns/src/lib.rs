@@ -19,27 +19,27 @@
 #![forbid(unsafe_code)]
 
 mod builder;
+mod c_arrays;
 mod checks;
-mod composing;
+mod composite;
 mod compressed;
-mod decoding;
-mod encoding;
 mod error;
-mod foreign;
+mod ipc_decode;
+mod ipc_encode;
 mod memory;
 mod message;
 mod parts;
 mod pool;
-mod putting;
-mod reading;
+mod put;
+mod read;
 mod shared;
 mod types;
 
 pub use builder::{BuilderOptions, ColumnBuilder, TableBuilder};
+pub use c_arrays::{check_foreign, check_foreign_batch};
 pub use checks::{Batches, Builder, Checks};
 pub use error::{Error, Result};
-pub use foreign::{check_foreign, check_foreign_batch};
-pub use pool::{Pool, PoolStats, Shared};
-pub use putting::{Table, pieces, put};
-pub use reading::{into_reader, read, read_parts, read_stream, read_with};
+pub use pool::{Pool, PoolStats, ShareOutcome};
+pub use put::{Table, pieces, put};
+pub use read::{into_reader, read, read_parts, read_stream, read_with};
 pub use shared::{SharedAllocator, SharedBuffer};

@@ -4,7 +4,7 @@
 //! own. Its length is what counts: bytes behind it are leftovers of appends that failed halfway and
 //! were taken back.
 
-use plasmon_client::{Client, Code, GrowOptions, Growing};
+use plasmon_client::{Client, Code, GrowOptions, GrowingObject};
 
 use crate::error::{Error, Result};
 
@@ -35,7 +35,7 @@ fn forked() -> Error {
 #[derive(Debug)]
 pub(crate) struct Bytes {
     source: Source,
-    memory: Option<Growing>,
+    memory: Option<GrowingObject>,
     length: usize,
     /// Up to where nothing needs to be asked.
     ready: usize,
@@ -125,12 +125,12 @@ impl Bytes {
     }
 
     /// The memory, if anything was appended.
-    pub(crate) fn memory(&self) -> Option<&Growing> {
+    pub(crate) fn memory(&self) -> Option<&GrowingObject> {
         self.memory.as_ref().filter(|_| self.length > 0)
     }
 
     /// The memory with its length, if anything was appended.
-    pub(crate) fn into_memory(self) -> Option<(Growing, usize)> {
+    pub(crate) fn into_memory(self) -> Option<(GrowingObject, usize)> {
         self.memory.filter(|_| self.length > 0).map(|memory| (memory, self.length))
     }
 }

@@ -12,35 +12,35 @@ use std::time::Duration;
 use arrow_array::RecordBatch;
 use arrow_buffer::Buffer;
 use arrow_schema::{ArrowError, SchemaRef};
-use plasmon_client::{Client, Frozen, GrowOptions, Growing, PutOptions};
+use plasmon_client::{Client, GrowOptions, GrowingObject, PutOptions, ReadOnlyMemory};
 use plasmon_proto::value::table_kind;
 
-use crate::composing;
-use crate::encoding::Encoded;
+use crate::composite;
 use crate::error::Result;
-use crate::pool::Shared;
+use crate::ipc_encode::StreamPieces;
+use crate::pool::ShareOutcome;
 
 /// The buffers that an allocator made and that are still in use, by address.
-type Known = Mutex<BTreeMap<usize, Weak<Lent>>>;
+type Registry = Mutex<BTreeMap<usize, Weak<LentBuffer>>>;
 
 /// Makes buffers in the store. Clones are the same allocator.
 #[derive(Clone, Debug)]
 pub struct SharedAllocator {
     store: Client,
-    known: Arc<Known>,
+    known: Arc<Registry>,
 }
 
 /// A buffer that was lent to arrays.
 #[derive(Debug)]
-struct Lent {
-    memory: Frozen,
-    known: Arc<Known>,
+struct LentBuffer {
+    memory: ReadOnlyMemory,
+    known: Arc<Registry>,
     /// Keeps the object that it is part of for as long as the arrays are in use here.
     pin: OnceLock<plasmon_client::Buffer>,
 }
 
 /// One reference to a lent buffer, for `bytes`.
-struct Owner(Arc<Lent>);
+struct Owner(Arc<LentBuffer>);
 
 impl AsRef<[u8]> for Owner {
     fn as_ref(&self) -> &[u8] {
@@ -48,7 +48,7 @@ impl AsRef<[u8]> for Owner {
     }
 }
 
-impl Drop for Lent {
+impl Drop for LentBuffer {
     fn drop(&mut self) {
         let address = self.memory.as_ptr() as usize;
         self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(&address);
@@ -84,11 +84,11 @@ impl SharedAllocator {
         schema: &SchemaRef,
         batches: &[RecordBatch],
         options: &PutOptions,
-    ) -> Result<Shared> {
-        composing::check_free(&self.store, options)?;
+    ) -> Result<ShareOutcome> {
+        composite::check_free(&self.store, options)?;
         let rare = || ArrowError::NotYetImplemented("sharing a table of this schema".to_owned());
-        let stream = Encoded::of(schema, batches)?.ok_or_else(rare)?;
-        let mut used: Vec<Arc<Lent>> = Vec::new();
+        let stream = StreamPieces::of(schema, batches)?.ok_or_else(rare)?;
+        let mut used: Vec<Arc<LentBuffer>> = Vec::new();
         let mut numbers = BTreeMap::new();
         for buffer in stream.buffers() {
             if let Some(lent) = self.find(buffer) {
@@ -99,7 +99,7 @@ impl SharedAllocator {
                 });
             }
         }
-        let made = composing::scatter(&stream, |piece| {
+        let made = composite::scatter(&stream, |piece| {
             let lent = self.find(piece)?;
             let start = lent.memory.as_ptr() as usize;
             let number = *numbers.get(&start)?;
@@ -107,17 +107,17 @@ impl SharedAllocator {
         });
         let members: Vec<_> = used.iter().map(|lent| lent.memory.id()).collect();
         let kind = (table_kind::TABLE, "");
-        let id = composing::put(&self.store, &made.writer, &members, kind, options)?;
+        let id = composite::put(&self.store, &made.writer, &members, kind, options)?;
         let pin = self.store.get(&id, Some(Duration::ZERO))?;
         for lent in used {
             // One that is part of an earlier object is pinned with that one.
             let _ = lent.pin.set(pin.clone());
         }
-        Ok(Shared { id, shared_bytes: made.shared_bytes, copied_bytes: made.copied_bytes })
+        Ok(ShareOutcome { id, shared_bytes: made.shared_bytes, copied_bytes: made.copied_bytes })
     }
 
     /// The buffer in which these bytes lie.
-    fn find(&self, bytes: &[u8]) -> Option<Arc<Lent>> {
+    fn find(&self, bytes: &[u8]) -> Option<Arc<LentBuffer>> {
         let address = bytes.as_ptr() as usize;
         // The lock is gone before the buffer may be: a last reference takes it when it goes.
         let (start, lent) = {
@@ -133,9 +133,9 @@ impl SharedAllocator {
 /// Bytes in the store that are being written: like a `Vec<u8>` that never moves.
 #[derive(Debug)]
 pub struct SharedBuffer {
-    memory: Growing,
+    memory: GrowingObject,
     length: usize,
-    known: Arc<Known>,
+    known: Arc<Registry>,
 }
 
 impl SharedBuffer {
@@ -167,7 +167,7 @@ impl SharedBuffer {
         }
         let memory = memory.freeze(length);
         let address = memory.as_ptr() as usize;
-        let lent = Arc::new(Lent { memory, known, pin: OnceLock::new() });
+        let lent = Arc::new(LentBuffer { memory, known, pin: OnceLock::new() });
         let mut known = lent.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.insert(address, Arc::downgrade(&lent));
         drop(known);

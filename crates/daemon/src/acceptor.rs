@@ -45,7 +45,7 @@ struct Name {
 
 /// What accepting a connection gave.
 #[derive(Debug)]
-pub(crate) enum Accepted {
+pub(crate) enum AcceptOutcome {
     /// A connection.
     Connection(Connection),
     /// A connection that there is no descriptor for: tell it and close it.
@@ -128,30 +128,30 @@ impl Acceptor {
     }
 
     /// The next connection.
-    pub(crate) fn answer(&mut self) -> Accepted {
+    pub(crate) fn answer(&mut self) -> AcceptOutcome {
         match self.listener.accept() {
-            Ok(connection) => Accepted::Connection(connection),
+            Ok(connection) => AcceptOutcome::Connection(connection),
             Err(error) => match error.kind() {
-                io::ErrorKind::WouldBlock => Accepted::None,
+                io::ErrorKind::WouldBlock => AcceptOutcome::None,
                 // It hung up before it was let in.
-                io::ErrorKind::ConnectionAborted => Accepted::None,
+                io::ErrorKind::ConnectionAborted => AcceptOutcome::None,
                 _ => self.answer_with_reserve(error),
             },
         }
     }
 
-    fn answer_with_reserve(&mut self, error: io::Error) -> Accepted {
+    fn answer_with_reserve(&mut self, error: io::Error) -> AcceptOutcome {
         if self.reserve.take().is_none() {
-            return Accepted::Failed(error);
+            return AcceptOutcome::Failed(error);
         }
         match self.listener.accept() {
-            Ok(connection) => Accepted::NoRoom(connection),
+            Ok(connection) => AcceptOutcome::NoRoom(connection),
             // The kernel looks for a descriptor before it looks for a connection.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 self.restock();
-                Accepted::None
+                AcceptOutcome::None
             }
-            Err(error) => Accepted::Failed(error),
+            Err(error) => AcceptOutcome::Failed(error),
         }
     }
 

@@ -37,12 +37,12 @@ const SHARED_LANE: u32 = u32::MAX;
 
 /// What a user has waiting to be closed.
 #[derive(Debug, Default)]
-struct Pending {
+struct UserBacklog {
     descriptors: AtomicUsize,
     ending: AtomicUsize,
 }
 
-impl Pending {
+impl UserBacklog {
     fn of(&self, kind: Kind) -> (&AtomicUsize, usize) {
         match kind {
             Kind::Descriptors(count) => (&self.descriptors, count),
@@ -70,7 +70,7 @@ struct Parcel {
 #[derive(Debug, Default)]
 struct Lane {
     sender: Option<Sender<Parcel>>,
-    pending: Arc<Pending>,
+    pending: Arc<UserBacklog>,
 }
 
 /// The threads that close.
@@ -136,7 +136,7 @@ impl Closer {
 }
 
 /// The life of one user's thread. It may wait in a close for ever, with what is behind it.
-fn work(parcels: &Receiver<Parcel>, pending: &Pending) {
+fn work(parcels: &Receiver<Parcel>, pending: &UserBacklog) {
     loop {
         match edge::receive_within(parcels, IDLE) {
             Ok(parcel) => {

@@ -50,12 +50,12 @@ pub(crate) struct ConnectionLimits {
     common_taken: usize,
     /// Connections that have not said hello when they came, the oldest first. Some of them may have
     /// said hello since or be gone.
-    silent: VecDeque<Silent>,
+    silent: VecDeque<SilentConnection>,
 }
 
 /// A connection that had not said hello when it came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Silent {
+pub(crate) struct SilentConnection {
     /// Which.
     pub(crate) client: ClientNo,
     /// Whose.
@@ -134,13 +134,16 @@ impl ConnectionLimits {
     }
 
     /// A connection has to say hello.
-    pub(crate) fn expect_hello(&mut self, silent: Silent) {
+    pub(crate) fn expect_hello(&mut self, silent: SilentConnection) {
         self.silent.push_back(silent);
     }
 
     /// Forgets the oldest connections of which `is_over` says that they have said hello or are
     /// gone; returns the oldest that is left.
-    pub(crate) fn oldest_silent(&mut self, is_over: impl Fn(&Silent) -> bool) -> Option<Silent> {
+    pub(crate) fn oldest_silent(
+        &mut self,
+        is_over: impl Fn(&SilentConnection) -> bool,
+    ) -> Option<SilentConnection> {
         while self.silent.front().is_some_and(&is_over) {
             self.silent.pop_front();
         }
@@ -151,8 +154,8 @@ impl ConnectionLimits {
     pub(crate) fn surplus_silent(
         &mut self,
         uid: u32,
-        is_over: impl Fn(&Silent) -> bool,
-    ) -> Option<Silent> {
+        is_over: impl Fn(&SilentConnection) -> bool,
+    ) -> Option<SilentConnection> {
         if self.silent.len() < SILENT_PER_USER_MAX {
             return None;
         }
@@ -234,15 +237,18 @@ mod tests {
     fn the_oldest_silent_connection_of_a_user_makes_room() {
         let mut limits = ConnectionLimits::new(2, ANY);
         let now = Instant::now();
-        let silent =
-            |number: u32, uid| Silent { client: ClientNo(number), uid, until: now + HELLO_WITHIN };
+        let silent = |number: u32, uid| SilentConnection {
+            client: ClientNo(number),
+            uid,
+            until: now + HELLO_WITHIN,
+        };
         let limit = SILENT_PER_USER_MAX as u32;
         (0..limit).for_each(|number| limits.expect_hello(silent(number, 1)));
         limits.expect_hello(silent(limit, 2));
         assert_eq!(limits.surplus_silent(2, |_| false), None);
         assert_eq!(limits.surplus_silent(1, |_| false), Some(silent(0, 1)));
         // The oldest has said hello.
-        let is_over = |silent: &Silent| silent.client == ClientNo(0);
+        let is_over = |silent: &SilentConnection| silent.client == ClientNo(0);
         assert_eq!(limits.surplus_silent(1, is_over), None);
         assert_eq!(limits.oldest_silent(is_over), Some(silent(1, 1)));
         assert_eq!(limits.oldest_silent(|_| true), None);

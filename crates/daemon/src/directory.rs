@@ -25,7 +25,7 @@ pub(crate) const SLOTS_FIRST: usize = 4096;
 
 /// Everything that is shared with clients and that the store asks questions about.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct SharedTables {
     /// The index.
     pub(crate) index: Index,
     /// The page that names the current table.
@@ -53,7 +53,7 @@ fn image_of(entry: &Entry) -> SlotImage {
     SlotImage { serial, id, placement: range.placement(), meta, record }
 }
 
-impl Shared {
+impl SharedTables {
     /// Counts pins before their objects are hidden: what a broken rule of the simulator does.
     #[cfg(feature = "sim")]
     fn count_too_early(&mut self, slots: &[SlotNo]) {
@@ -88,7 +88,7 @@ impl Shared {
     }
 }
 
-impl Directory for Shared {
+impl Directory for SharedTables {
     fn find(&self, id: &ObjectId) -> Option<(SlotNo, Entry)> {
         let slot = self.index.find(id)?;
         Some((slot, self.entry(slot)))

@@ -15,7 +15,7 @@ use plasmon_store::Ticket;
 use crate::sessions::SessionNo;
 
 /// Who was given a descriptor of an extent; `None` when that is not known any more.
-pub(crate) type Told = Option<BTreeSet<SessionNo>>;
+pub(crate) type Recipients = Option<BTreeSet<SessionNo>>;
 
 /// The extents of a store.
 #[derive(Debug, Default)]
@@ -94,7 +94,7 @@ impl Extents {
     }
 
     /// Who was given a descriptor of an extent that goes; `None` when that is not known.
-    pub(crate) fn forget_told(&mut self, extent: ExtentId) -> Told {
+    pub(crate) fn forget_told(&mut self, extent: ExtentId) -> Recipients {
         let is_tracked = self.is_tracked(extent);
         let told = self.told.remove(&extent);
         is_tracked.then(|| told.unwrap_or_default())

@@ -40,14 +40,14 @@ pub(crate) const NOTICES_PER_FRAME_MAX: usize = 1024;
 
 /// A descriptor on its way to a client.
 #[derive(Debug)]
-pub(crate) enum Passed {
+pub(crate) enum PassedDescriptor {
     /// One made for this, closed here once it is sent.
     Made(OwnedFd),
     /// An extent's own, so that a granted lease never fails for want of a free descriptor.
     Extent(Arc<Memfd>),
 }
 
-impl AsFd for Passed {
+impl AsFd for PassedDescriptor {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
             Self::Made(fd) => fd.as_fd(),
@@ -58,23 +58,23 @@ impl AsFd for Passed {
 
 /// One frame and the descriptors beside it.
 #[derive(Debug)]
-pub(crate) struct Outgoing {
+pub(crate) struct OutgoingFrame {
     /// The bytes.
     pub(crate) bytes: Vec<u8>,
     /// The descriptors.
-    pub(crate) fds: Vec<Passed>,
+    pub(crate) fds: Vec<PassedDescriptor>,
 }
 
 /// What a subscriber is going to be told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Told {
+enum PendingNotification {
     Notice(Notice),
     Lost(u64),
 }
 
 /// How sending ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sent {
+pub(crate) enum SendOutcome {
     /// Nothing is left.
     All,
     /// The socket takes no more at the moment.
@@ -106,8 +106,8 @@ impl Budget {
 /// The queues of one client.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
-    frames: VecDeque<Outgoing>,
-    notices: VecDeque<Told>,
+    frames: VecDeque<OutgoingFrame>,
+    notices: VecDeque<PendingNotification>,
     /// Bytes of the frames.
     bytes: usize,
     /// How many of the notices count against the budget of all.
@@ -124,7 +124,7 @@ impl Outbox {
     }
 
     /// Queues a reply.
-    pub(crate) fn push(&mut self, outgoing: Outgoing) {
+    pub(crate) fn push(&mut self, outgoing: OutgoingFrame) {
         self.bytes += outgoing.bytes.len();
         self.budget.bytes.fetch_add(outgoing.bytes.len(), Ordering::Relaxed);
         self.frames.push_back(outgoing);
@@ -141,17 +141,17 @@ impl Outbox {
     pub(crate) fn notify(&mut self, notice: Notice) {
         let waiting = self.notices.len();
         if waiting < NOTIFICATIONS_QUEUED_MIN {
-            self.notices.push_back(Told::Notice(notice));
+            self.notices.push_back(PendingNotification::Notice(notice));
             return;
         }
         if waiting < NOTIFICATIONS_QUEUED_MAX && self.budget.take_notice() {
             self.counted += 1;
-            self.notices.push_back(Told::Notice(notice));
+            self.notices.push_back(PendingNotification::Notice(notice));
             return;
         }
         match self.notices.back_mut() {
-            Some(Told::Lost(count)) => *count += 1,
-            _ => self.notices.push_back(Told::Lost(1)),
+            Some(PendingNotification::Lost(count)) => *count += 1,
+            _ => self.notices.push_back(PendingNotification::Lost(1)),
         }
     }
 
@@ -193,37 +193,37 @@ impl Outbox {
     pub(crate) fn flush(
         &mut self,
         mut send: impl FnMut(&[u8], &[BorrowedFd<'_>]) -> io::Result<()>,
-    ) -> io::Result<Sent> {
+    ) -> io::Result<SendOutcome> {
         loop {
             while let Some(next) = self.frames.front() {
                 let fds: Vec<BorrowedFd<'_>> = next.fds.iter().map(AsFd::as_fd).collect();
                 match send(&next.bytes, &fds) {
                     Ok(()) => self.pop(),
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                        return Ok(Sent::Blocked);
+                        return Ok(SendOutcome::Blocked);
                     }
                     Err(error) if Errno::from_io_error(&error).is_some_and(is_passing) => {
-                        return Ok(Sent::Later);
+                        return Ok(SendOutcome::Later);
                     }
                     Err(error) => return Err(error),
                 }
             }
             let Some(push) = self.next_push() else {
-                return Ok(Sent::All);
+                return Ok(SendOutcome::All);
             };
             let bytes = frame::encode_push(&push).map_err(io::Error::other)?;
-            self.push(Outgoing { bytes, fds: Vec::new() });
+            self.push(OutgoingFrame { bytes, fds: Vec::new() });
         }
     }
 
     fn next_push(&mut self) -> Option<Push> {
-        if let Some(Told::Lost(count)) = self.notices.front() {
+        if let Some(PendingNotification::Lost(count)) = self.notices.front() {
             let count = *count;
             self.notices.pop_front();
             return Some(Push::NoticesLost(count));
         }
         let mut notices = Vec::new();
-        while let Some(Told::Notice(notice)) = self.notices.front() {
+        while let Some(PendingNotification::Notice(notice)) = self.notices.front() {
             if notices.len() == NOTICES_PER_FRAME_MAX {
                 break;
             }
@@ -257,12 +257,12 @@ mod tests {
         }
     }
 
-    fn reply(byte: u8) -> Outgoing {
-        Outgoing { bytes: vec![byte], fds: Vec::new() }
+    fn reply(byte: u8) -> OutgoingFrame {
+        OutgoingFrame { bytes: vec![byte], fds: Vec::new() }
     }
 
     /// What arrives when the socket takes `room` frames.
-    fn sent(outbox: &mut Outbox, room: usize) -> (Sent, Vec<Vec<u8>>) {
+    fn sent(outbox: &mut Outbox, room: usize) -> (SendOutcome, Vec<Vec<u8>>) {
         let mut frames: Vec<Vec<u8>> = Vec::new();
         let end = outbox.flush(|bytes, _| {
             if frames.len() == room {
@@ -292,9 +292,9 @@ mod tests {
     fn a_blocked_socket_gets_the_rest_later_in_order() {
         let mut outbox = Outbox::default();
         (1..=3).for_each(|byte| outbox.push(reply(byte)));
-        assert_eq!(sent(&mut outbox, 2), (Sent::Blocked, vec![vec![1], vec![2]]));
-        assert_eq!(sent(&mut outbox, 2), (Sent::All, vec![vec![3]]));
-        assert_eq!(sent(&mut outbox, 1), (Sent::All, vec![]));
+        assert_eq!(sent(&mut outbox, 2), (SendOutcome::Blocked, vec![vec![1], vec![2]]));
+        assert_eq!(sent(&mut outbox, 2), (SendOutcome::All, vec![vec![3]]));
+        assert_eq!(sent(&mut outbox, 1), (SendOutcome::All, vec![]));
     }
 
     #[test]
@@ -303,7 +303,7 @@ mod tests {
         let count = 2 * NOTICES_PER_FRAME_MAX as u64 + 1;
         (0..count).for_each(|number| outbox.notify(notice(u64::MAX - number)));
         let (end, frames) = sent(&mut outbox, usize::MAX);
-        assert_eq!((end, frames.len()), (Sent::All, 3));
+        assert_eq!((end, frames.len()), (SendOutcome::All, 3));
         let (seen, lost) = told(&frames);
         assert_eq!(seen, (0..count).map(|number| u64::MAX - number).collect::<Vec<_>>());
         assert!(lost.is_empty());
@@ -315,7 +315,7 @@ mod tests {
         let limit = NOTIFICATIONS_QUEUED_MAX as u64;
         (0..limit + 5).for_each(|number| outbox.notify(notice(number)));
         let (end, first) = sent(&mut outbox, 1);
-        assert_eq!(end, Sent::Blocked);
+        assert_eq!(end, SendOutcome::Blocked);
         // There is room again behind the gap.
         outbox.notify(notice(9_999_999));
         let (_, rest) = sent(&mut outbox, usize::MAX);
@@ -350,7 +350,7 @@ mod tests {
     #[test]
     fn replies_share_a_budget_and_each_client_keeps_one() {
         let budget = Arc::new(Budget::default());
-        let reply = |bytes| Outgoing { bytes: vec![0; bytes], fds: Vec::new() };
+        let reply = |bytes| OutgoingFrame { bytes: vec![0; bytes], fds: Vec::new() };
         let mut one = Outbox::new(&budget);
         one.push(reply(REPLIES_BYTES_MAX - 1));
         assert!(!one.is_full());
@@ -373,8 +373,8 @@ mod tests {
         let mut outbox = Outbox::default();
         outbox.push(reply(1));
         let refused = outbox.flush(|_, _| Err(Errno::TOOMANYREFS.into()));
-        assert_eq!(refused.unwrap(), Sent::Later);
-        assert_eq!(sent(&mut outbox, 1), (Sent::All, vec![vec![1]]));
+        assert_eq!(refused.unwrap(), SendOutcome::Later);
+        assert_eq!(sent(&mut outbox, 1), (SendOutcome::All, vec![vec![1]]));
         outbox.push(reply(2));
         assert!(outbox.flush(|_, _| Err(Errno::PIPE.into())).is_err());
     }
@@ -382,10 +382,10 @@ mod tests {
     #[test]
     fn a_client_with_many_descriptors_to_read_is_full() {
         let mut outbox = Outbox::default();
-        let passed = || Passed::Made(std::fs::File::open("/dev/null").unwrap().into());
+        let passed = || PassedDescriptor::Made(std::fs::File::open("/dev/null").unwrap().into());
         for number in 0..FDS_QUEUED_MAX {
             assert!(!outbox.is_full(), "{number}");
-            outbox.push(Outgoing { bytes: vec![0], fds: vec![passed()] });
+            outbox.push(OutgoingFrame { bytes: vec![0], fds: vec![passed()] });
         }
         assert!(outbox.is_full());
     }

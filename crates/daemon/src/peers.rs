@@ -16,9 +16,9 @@ use plasmon_shm::Connection;
 use plasmon_shm::socket::Peer as Credentials;
 use plasmon_store::event::ClientNo;
 
-use crate::connection_limits::{ConnectionLimits, Holder, NoRoom, Silent};
+use crate::connection_limits::{ConnectionLimits, Holder, NoRoom, SilentConnection};
+use crate::descriptors_in_flight::UnreadDescriptors;
 use crate::outbox::Outbox;
-use crate::passing::Unread;
 use crate::poll::Interest;
 use crate::settings::config::ConnectionsMax;
 
@@ -47,7 +47,7 @@ pub(crate) struct Peer {
     /// What waits to be sent.
     pub(crate) outbox: Outbox,
     /// What was sent and is not received.
-    pub(crate) unread: Unread,
+    pub(crate) unread: UnreadDescriptors,
     /// What the socket is waited for.
     pub(crate) interest: Interest,
     /// Whether it is among those whose sockets are to be read.
@@ -78,7 +78,7 @@ enum Slot {
 
 /// Who left a number.
 #[derive(Debug)]
-pub(crate) enum Departed {
+pub(crate) enum FormerPeer {
     /// A connection.
     Peer(Box<Peer>),
     /// A client that was expected and will not come.
@@ -110,7 +110,7 @@ impl Peers {
         let stage = peer.stage;
         let client = self.place(Slot::Taken(Box::new(peer)));
         if let Stage::Greeting(until) = stage {
-            self.users.expect_hello(Silent { client, uid, until });
+            self.users.expect_hello(SilentConnection { client, uid, until });
         }
         client
     }
@@ -185,15 +185,15 @@ impl Peers {
     }
 
     /// Frees a number.
-    pub(crate) fn remove(&mut self, client: ClientNo) -> Option<Departed> {
+    pub(crate) fn remove(&mut self, client: ClientNo) -> Option<FormerPeer> {
         let slot = self.slots.get_mut(client.0 as usize)?;
         let departed = match std::mem::replace(slot, Slot::Free) {
             Slot::Free => return None,
-            Slot::Expected => Departed::Expected,
+            Slot::Expected => FormerPeer::Expected,
             Slot::Taken(peer) => {
                 self.count -= 1;
                 self.users.leave(holder(&peer.credentials));
-                Departed::Peer(peer)
+                FormerPeer::Peer(peer)
             }
         };
         self.free.push_back(client.0);
@@ -261,7 +261,7 @@ fn holder(credentials: &Credentials) -> Holder {
 }
 
 /// Whether a connection has still not said hello.
-fn is_silent(slots: &[Slot], silent: &Silent) -> bool {
+fn is_silent(slots: &[Slot], silent: &SilentConnection) -> bool {
     match slots.get(silent.client.0 as usize) {
         Some(Slot::Taken(peer)) => peer.stage == Stage::Greeting(silent.until),
         Some(Slot::Free | Slot::Expected) | None => false,

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use crate::core::Core;
 use crate::log;
-use crate::settings::{self, Config, Invocation, Loaded, Role, flags};
+use crate::settings::{self, Config, Invocation, Role, SettingsInput, flags};
 use crate::startup::{self, StartError};
 use plasmon_keeper::{EXIT_SHORTAGE, KEEPER_ARGUMENT};
 
@@ -144,7 +144,7 @@ fn serve(core: Core) -> Result<ExitCode, StartError> {
 
 /// What a keeper starts later daemons with: every setting that anybody set, and what else must not
 /// depend on where that daemon finds itself.
-fn keeper_flags(loaded: &Loaded, config: &Config, invocation: &Invocation) -> Vec<String> {
+fn keeper_flags(loaded: &SettingsInput, config: &Config, invocation: &Invocation) -> Vec<String> {
     let mut flags = loaded.as_flags();
     flags.retain(|flag| !flag.starts_with("--socket=") && !flag.starts_with("--capacity-bytes="));
     flags.push(format!("--capacity-bytes={}", config.capacity_bytes));

@@ -34,10 +34,10 @@ use plasmon_shm::index::moving::Index;
 use plasmon_shm::{
     ChannelDaemon, ControlDaemon, IndexWriter, Listener, Memfd, SlotImage, State, WakePage,
 };
-use plasmon_spill::{Described, FolderLock};
-use plasmon_store::event::{Recovered, RecoveredExtent};
+use plasmon_spill::{FileMeta, FolderLock};
+use plasmon_store::event::{RecoveredExtent, RecoveredObject};
 
-use crate::directory::{Shared, entry_of};
+use crate::directory::{SharedTables, entry_of};
 use crate::extents::Extents;
 use crate::sessions::{LINGERING_MAX, Session, Sessions, writer_mark};
 use plasmon_keeper::KeeperHandle;
@@ -76,7 +76,7 @@ pub(crate) struct Inventory {
     /// The store's token.
     pub(crate) store_token: u64,
     /// Everything shared.
-    pub(crate) shared: Shared,
+    pub(crate) shared: SharedTables,
     /// The extents.
     pub(crate) extents: Extents,
     /// Extents that the daemon before had dropped, and that somebody may have mapped still.
@@ -145,7 +145,7 @@ impl Inventory {
         }
         forget_lost_extents(&control, &piles.extents);
         let index = Index::new(table);
-        let shared = Shared { index, control, wakes, sessions, keeper, grown: false };
+        let shared = SharedTables { index, control, wakes, sessions, keeper, grown: false };
         let (mut extents, mut dropped) = (piles.extents, Vec::new());
         let is_dropped = |extent: &ExtentId| shared.control.writer(*extent).is_none();
         let gone: Vec<_> = extents.iter().map(|(extent, _)| extent).filter(is_dropped).collect();
@@ -248,7 +248,7 @@ fn forget_lost_extents(control: &ControlDaemon, extents: &Extents) {
 }
 
 /// The extents as the store is told of them.
-pub(crate) fn recovered_extents(shared: &Shared, extents: &Extents) -> Vec<RecoveredExtent> {
+pub(crate) fn recovered_extents(shared: &SharedTables, extents: &Extents) -> Vec<RecoveredExtent> {
     let writers: HashSet<u64> =
         shared.sessions.iter().map(|(_, session)| writer_mark(session.token)).collect();
     let told = |(extent, memfd): (ExtentId, &Arc<Memfd>)| RecoveredExtent {
@@ -266,10 +266,10 @@ pub(crate) fn recovered_extents(shared: &Shared, extents: &Extents) -> Vec<Recov
 
 /// The objects that the index lists and those in the spill tier, as the store is told of them.
 pub(crate) fn recovered_objects(
-    shared: &mut Shared,
+    shared: &mut SharedTables,
     extents: &Extents,
-    spilled: Vec<Described>,
-) -> Vec<Recovered> {
+    spilled: Vec<FileMeta>,
+) -> Vec<RecoveredObject> {
     let (mut objects, mut broken) = (Vec::new(), Vec::new());
     let counts = shared.index.table.counts();
     objects.reserve_exact(counts.live + counts.hidden + spilled.len());
@@ -292,7 +292,12 @@ pub(crate) fn recovered_objects(
 }
 
 /// What a slot lists; `None` when it is no object.
-fn recovered(slot: u32, state: State, image: &SlotImage, extents: &Extents) -> Option<Recovered> {
+fn recovered(
+    slot: u32,
+    state: State,
+    image: &SlotImage,
+    extents: &Extents,
+) -> Option<RecoveredObject> {
     // What is in no extent is told as well: the store takes it out of the index.
     let entry = entry_of(image)?;
     let attributes = match entry.meta.sizes.attributes {
@@ -302,7 +307,7 @@ fn recovered(slot: u32, state: State, image: &SlotImage, extents: &Extents) -> O
     if attributes.is_none() {
         tracing::warn!(id = %entry.id, "an object's attributes cannot be read any more");
     }
-    Some(Recovered {
+    Some(RecoveredObject {
         id: entry.id,
         serial: entry.serial,
         range: Some(entry.range),
@@ -315,8 +320,8 @@ fn recovered(slot: u32, state: State, image: &SlotImage, extents: &Extents) -> O
 }
 
 /// Objects of the spill tier, as the store is told of them.
-pub(crate) fn spilled_objects(found: Vec<Described>) -> impl Iterator<Item = Recovered> {
-    found.into_iter().map(|object| Recovered {
+pub(crate) fn spilled_objects(found: Vec<FileMeta>) -> impl Iterator<Item = RecoveredObject> {
+    found.into_iter().map(|object| RecoveredObject {
         id: object.id,
         serial: object.serial,
         range: None,

@@ -10,7 +10,7 @@
 //! A client whose ring is idle rings its own doorbell before its submission counts as made. So a
 //! submission made before a request is either in a ring that is awake, or its bell is among those
 //! that the kernel lists here; and a miss that is answered over the socket is final. The
-//! order of memory behind it: [`plasmon_shm::bell`].
+//! order of memory behind it: [`plasmon_shm::sleep_flag`].
 //!
 //! A doorbell is never read, only listed by an edge-triggered epoll instance of its own.
 

@@ -104,7 +104,7 @@ impl Session {
 
     /// Wakes the client's threads that sleep until they are sent something.
     pub(crate) fn sound_mail(&self) {
-        let mail = self.channel.as_ref().map(|channel| channel.mail().sound());
+        let mail = self.channel.as_ref().map(|channel| channel.mail().wake());
         if let Some(Err(error)) = mail {
             tracing::warn!(pid = self.pid, %error, "a client cannot be woken");
         }
@@ -361,8 +361,8 @@ impl Sessions {
     /// Wakes the housekeeping of clients that may have an extent mapped which is gone.
     pub(crate) fn sound_gone(&self, told: Option<&BTreeSet<SessionNo>>) {
         for (_, session) in self.of(told) {
-            let sounded = session.channel.as_ref().map(|channel| channel.gone().sound());
-            if let Some(Err(error)) = sounded {
+            let woken = session.channel.as_ref().map(|channel| channel.gone().wake());
+            if let Some(Err(error)) = woken {
                 tracing::warn!(pid = session.pid, %error, "a client cannot be woken");
             }
         }

@@ -14,18 +14,18 @@ use plasmon_shm::index::moving::Index;
 use plasmon_shm::socket::BindError;
 use plasmon_shm::socket_folder;
 use plasmon_shm::{ControlDaemon, IndexWriter, Listener, WakePage};
-use plasmon_spill::{Described, FileTier, FolderLock, SpillTier, TierConfig};
+use plasmon_spill::{FileMeta, FileTier, FolderLock, SpillTier, TierConfig};
 use plasmon_store::Store;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::clock::Clock;
 use crate::core::{Core, Parts};
-use crate::directory::{SLOTS_FIRST, Shared};
+use crate::directory::{SLOTS_FIRST, SharedTables};
 use crate::extents::Extents;
 use crate::recovery::{self, BadInventory, Inventory};
 use crate::sessions::{LINGERING_MAX, Sessions};
 use crate::settings::{BadStart, Config, Spill};
-use crate::workers::{Ahead, Done, OpenTier, OpenedTier, Tier, Workers};
+use crate::workers::{Done, OpenTier, OpenedTier, ReadyExtents, Tier, Workers};
 use plasmon_keeper::KeeperHandle;
 use plasmon_keeper::KeeperLink;
 use plasmon_keeper::Label;
@@ -48,7 +48,7 @@ const DEADLY_FOR: Duration = Duration::from_secs(10);
 const DESCRIPTORS_AT_ONCE: u64 = 8 * CLIENTS_MAX as u64;
 
 /// The objects of a tier, and the lock on its folder unless it was held already.
-type Opened = (Vec<Described>, Option<FolderLock>);
+type TierContents = (Vec<FileMeta>, Option<FolderLock>);
 
 /// A tier with the lock on its folder.
 type LockedTier = (Box<dyn SpillTier>, FolderLock);
@@ -135,7 +135,7 @@ pub(crate) fn fresh_with(
             KeeperLink::start(&flags, keeper_errors).map_err(system("starting the keeper"))?;
         recovery::hold_door(&link, &listener).map_err(system("talking to the keeper"))?;
         shared.keeper = KeeperHandle::taken(link);
-        let Shared { keeper, control, wakes, index, .. } = &mut shared;
+        let SharedTables { keeper, control, wakes, index, .. } = &mut shared;
         let pages = [control.memfd().as_fd(), wakes.as_fd()];
         keeper.hold(&Label::Control { store: store_token }, &pages);
         let table = Label::Index { number: index.table.number() };
@@ -238,11 +238,11 @@ pub(crate) fn adopting_with(
     Ok(core)
 }
 
-fn new_shared() -> io::Result<Shared> {
+fn new_shared() -> io::Result<SharedTables> {
     let control = ControlDaemon::create()?;
     let table = IndexWriter::create(TABLE_FIRST, SLOTS_FIRST, crate::random_key()?)?;
     control.set_table(TABLE_FIRST);
-    Ok(Shared {
+    Ok(SharedTables {
         index: Index::new(table),
         control,
         wakes: WakePage::create()?,
@@ -324,7 +324,7 @@ fn sweep(folder: &Path, own: u64) {
 }
 
 /// What is in the tier of a store that is taken over, or why that is not known yet.
-fn opened(workers: &mut Workers) -> Result<Result<Opened, String>, StartError> {
+fn opened(workers: &mut Workers) -> Result<Result<TierContents, String>, StartError> {
     let opened = workers.open_tier(TIER_WITHIN).map_err(system("starting the file worker"))?;
     Ok(match opened {
         Some(Done::TierOpened { found, lock }) => Ok((found, lock)),
@@ -380,7 +380,7 @@ fn workers(
     let extent_bytes = (config.capacity_bytes / 16)
         .clamp(1 << 20, ARENA_EXTENT_BYTES)
         .next_multiple_of(page_bytes());
-    let ahead = Ahead {
+    let ahead = ReadyExtents {
         extents: (config.prefault_bytes / extent_bytes) as usize,
         extent_bytes,
         collapse: config.collapse,

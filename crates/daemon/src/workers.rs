@@ -31,8 +31,8 @@ use plasmon_shm::{Doorbell, Memfd};
 use plasmon_shm::cgroup::Headroom;
 
 pub(crate) use files::{FileJob, OpenTier, OpenedTier, Target, Tier};
-pub(crate) use memory::{Ahead, MemoryJob};
-pub(crate) use report::{Done, Made, Report, spawn};
+pub(crate) use memory::{MemoryJob, ReadyExtents};
+pub(crate) use report::{Done, NewMemory, Report, spawn};
 pub(crate) use seals::SealJob;
 
 /// The workers.
@@ -45,7 +45,7 @@ pub(crate) struct Workers {
     files: Option<Sender<FileJob>>,
     tables: Option<Sender<Memfd>>,
     tier: Option<TierSlot>,
-    ahead: Ahead,
+    ahead: ReadyExtents,
     headroom: Arc<Mutex<Headroom>>,
     long: Option<Sender<MemoryJob>>,
     seals: Option<Sender<SealJob>>,
@@ -65,7 +65,11 @@ impl std::fmt::Debug for TierSlot {
 
 impl Workers {
     /// Workers that have nothing to do yet.
-    pub(crate) fn new(ahead: Ahead, headroom: Headroom, tier: Option<Tier>) -> io::Result<Self> {
+    pub(crate) fn new(
+        ahead: ReadyExtents,
+        headroom: Headroom,
+        tier: Option<Tier>,
+    ) -> io::Result<Self> {
         let (done_sender, done) = channel();
         Ok(Self {
             bell: Arc::new(Doorbell::new()?),
@@ -93,7 +97,7 @@ impl Workers {
                 let report = self.report();
                 // Only extents for small objects are made ahead.
                 let (name, ahead) = match is_long {
-                    true => ("plasmon-long", Ahead::default()),
+                    true => ("plasmon-long", ReadyExtents::default()),
                     false => ("plasmon-memory", self.ahead),
                 };
                 let headroom = Arc::clone(&self.headroom);

@@ -22,7 +22,12 @@ fn murder(pid: u32) {
 }
 
 /// Comes back to a restarted daemon with what the client held.
-fn come_back(desk: &Desk, client: &Client, leases: Vec<Range>, creating: Vec<Creating>) -> Client {
+fn come_back(
+    desk: &Desk,
+    client: &Client,
+    leases: Vec<Range>,
+    creating: Vec<PendingObject>,
+) -> Client {
     let mut again = desk.connect();
     again.hello(true, Some(Resume { token: client.token(), leases, creating }));
     again
@@ -197,7 +202,8 @@ fn an_object_under_construction_is_sealed_by_the_next_daemon() {
     waiter.wait_for(&[id(5)]);
     murder(writer.status().pid);
     let sizes = Sizes { data: 20 << 20, ..Sizes::default() };
-    let creating = Creating { id: id(5), sizes, traits: Traits::default(), range, strict: false };
+    let creating =
+        PendingObject { id: id(5), sizes, traits: Traits::default(), range, strict: false };
     let mut again = come_back(&desk, &writer, Vec::new(), vec![creating]);
     // The waiter was cut off, and asks again.
     assert!(waiter.is_closed());
@@ -248,7 +254,8 @@ fn a_client_without_a_channel_comes_back_as_well() {
     let (range, fd) = client.create(id(1), 100, false);
     murder(client.status().pid);
     let sizes = Sizes { data: 100, ..Sizes::default() };
-    let creating = Creating { id: id(1), sizes, traits: Traits::default(), range, strict: false };
+    let creating =
+        PendingObject { id: id(1), sizes, traits: Traits::default(), range, strict: false };
     let mut again = desk.connect();
     let resume = Resume { token: client.token(), leases: Vec::new(), creating: vec![creating] };
     again.hello(false, Some(resume));

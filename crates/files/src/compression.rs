@@ -48,7 +48,7 @@ pub(crate) fn text(
 }
 
 /// Where the bytes of a compressed file are written.
-pub enum Compressed<W: Write> {
+pub enum CompressingWriter<W: Write> {
     /// As they are.
     Plain(W),
     /// Through gzip.
@@ -57,13 +57,13 @@ pub enum Compressed<W: Write> {
     Zstd(zstd::Encoder<'static, W>),
 }
 
-impl<W: Write> std::fmt::Debug for Compressed<W> {
+impl<W: Write> std::fmt::Debug for CompressingWriter<W> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Compressed").finish_non_exhaustive()
+        f.debug_struct("CompressingWriter").finish_non_exhaustive()
     }
 }
 
-impl<W: Write> Compressed<W> {
+impl<W: Write> CompressingWriter<W> {
     /// Begins a file.
     pub fn new(compression: Compression, out: W) -> io::Result<Self> {
         Ok(match compression {
@@ -84,7 +84,7 @@ impl<W: Write> Compressed<W> {
     }
 }
 
-impl<W: Write> Write for Compressed<W> {
+impl<W: Write> Write for CompressingWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Plain(out) => out.write(bytes),

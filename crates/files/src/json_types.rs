@@ -13,7 +13,7 @@ use crate::error::{self, Error};
 
 /// What the values of a column have been so far.
 #[derive(Debug, Default, PartialEq)]
-enum Found {
+enum InferredType {
     #[default]
     Nothing,
     Switch,
@@ -24,11 +24,11 @@ enum Found {
     },
     Real,
     Text,
-    List(Box<Found>),
-    Object(Vec<(String, Found)>),
+    List(Box<InferredType>),
+    Object(Vec<(String, InferredType)>),
 }
 
-impl Found {
+impl InferredType {
     fn key(&self) -> &'static str {
         match self {
             Self::Nothing => "null",
@@ -82,23 +82,27 @@ impl Found {
     }
 }
 
-fn columns(fields: &[(String, Found)]) -> Fields {
+fn columns(fields: &[(String, InferredType)]) -> Fields {
     fields.iter().map(|(name, found)| Field::new(name, found.data_type(), true)).collect()
 }
 
-fn add_field(fields: &mut Vec<(String, Found)>, key: String, found: Found) -> Result<(), String> {
+fn add_field(
+    fields: &mut Vec<(String, InferredType)>,
+    key: String,
+    found: InferredType,
+) -> Result<(), String> {
     // Rows mostly have the same keys in the same order; a table has few of them.
     let field = match fields.iter().position(|(name, _)| *name == key) {
         Some(at) => &mut fields[at],
         None => {
-            fields.push((key, Found::Nothing));
+            fields.push((key, InferredType::Nothing));
             fields.last_mut().expect("pushed")
         }
     };
     field.1.add(found).map_err(|told| format!("\"{}\" is {told}", field.0))
 }
 
-impl<'de> Deserialize<'de> for Found {
+impl<'de> Deserialize<'de> for InferredType {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         from.deserialize_any(ValueVisitor)
     }
@@ -107,55 +111,55 @@ impl<'de> Deserialize<'de> for Found {
 struct ValueVisitor;
 
 impl<'de> Visitor<'de> for ValueVisitor {
-    type Value = Found;
+    type Value = InferredType;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a value")
     }
 
-    fn visit_unit<E>(self) -> Result<Found, E> {
-        Ok(Found::Nothing)
+    fn visit_unit<E>(self) -> Result<InferredType, E> {
+        Ok(InferredType::Nothing)
     }
 
-    fn visit_bool<E>(self, _: bool) -> Result<Found, E> {
-        Ok(Found::Switch)
+    fn visit_bool<E>(self, _: bool) -> Result<InferredType, E> {
+        Ok(InferredType::Switch)
     }
 
-    fn visit_i64<E>(self, value: i64) -> Result<Found, E> {
-        Ok(Found::Whole { negative: value < 0, large: false })
+    fn visit_i64<E>(self, value: i64) -> Result<InferredType, E> {
+        Ok(InferredType::Whole { negative: value < 0, large: false })
     }
 
-    fn visit_u64<E>(self, value: u64) -> Result<Found, E> {
-        Ok(Found::Whole { negative: false, large: i64::try_from(value).is_err() })
+    fn visit_u64<E>(self, value: u64) -> Result<InferredType, E> {
+        Ok(InferredType::Whole { negative: false, large: i64::try_from(value).is_err() })
     }
 
-    fn visit_f64<E>(self, _: f64) -> Result<Found, E> {
-        Ok(Found::Real)
+    fn visit_f64<E>(self, _: f64) -> Result<InferredType, E> {
+        Ok(InferredType::Real)
     }
 
-    fn visit_str<E>(self, _: &str) -> Result<Found, E> {
-        Ok(Found::Text)
+    fn visit_str<E>(self, _: &str) -> Result<InferredType, E> {
+        Ok(InferredType::Text)
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Found, A::Error> {
-        let mut all = Found::Nothing;
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<InferredType, A::Error> {
+        let mut all = InferredType::Nothing;
         while let Some(item) = items.next_element()? {
             all.add(item).map_err(serde::de::Error::custom)?;
         }
-        Ok(Found::List(Box::new(all)))
+        Ok(InferredType::List(Box::new(all)))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Found, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<InferredType, A::Error> {
         let mut all = Vec::new();
         while let Some((key, found)) = fields.next_entry()? {
             add_field(&mut all, key, found).map_err(serde::de::Error::custom)?;
         }
-        Ok(Found::Object(all))
+        Ok(InferredType::Object(all))
     }
 }
 
 /// Takes an object, or an array of objects, into what was found before.
-struct Rows<'a>(&'a mut Found);
+struct Rows<'a>(&'a mut InferredType);
 
 impl<'de> DeserializeSeed<'de> for Rows<'_> {
     type Value = ();
@@ -173,8 +177,8 @@ impl<'de> Visitor<'de> for Rows<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut rows: A) -> Result<(), A::Error> {
-        while let Some(row) = rows.next_element::<Found>()? {
-            if !matches!(row, Found::Object(_)) {
+        while let Some(row) = rows.next_element::<InferredType>()? {
+            if !matches!(row, InferredType::Object(_)) {
                 let told = format!("a row is {}, not an object such as {{\"x\": 1}}", row.key());
                 return Err(serde::de::Error::custom(told));
             }
@@ -191,18 +195,18 @@ impl<'de> Visitor<'de> for Rows<'_> {
 
 /// The columns of the rows of a file, or of several that are read as one table.
 #[derive(Debug)]
-pub(crate) struct Columns(Found);
+pub(crate) struct Columns(InferredType);
 
 impl Columns {
     /// Reads a file to its end.
     pub(crate) fn of(text: impl BufRead) -> error::Result<Self> {
-        let mut found = Found::Nothing;
+        let mut found = InferredType::Nothing;
         let mut values = serde_json::Deserializer::from_reader(text);
         while values.end().is_err() {
             Rows(&mut found).deserialize(&mut values)?;
         }
         match &found {
-            Found::Object(fields) if !fields.is_empty() => Ok(Self(found)),
+            InferredType::Object(fields) if !fields.is_empty() => Ok(Self(found)),
             _ => Err(Error::NoRows),
         }
     }
@@ -216,7 +220,7 @@ impl Columns {
     /// The types that hold all values.
     pub(crate) fn schema(&self) -> Schema {
         match &self.0 {
-            Found::Object(fields) => Schema::new(columns(fields)),
+            InferredType::Object(fields) => Schema::new(columns(fields)),
             _ => Schema::empty(),
         }
     }

@@ -32,6 +32,6 @@ mod error;
 mod json_types;
 mod text_file;
 
-pub use compression::{Compressed, Compression};
+pub use compression::{CompressingWriter, Compression};
 pub use error::{Error, Result};
 pub use text_file::{Columns, TextFile, TextFormat, TextRows};

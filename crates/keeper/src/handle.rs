@@ -60,7 +60,7 @@ pub struct KeeperHandle {
 
 /// What the keeper said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Said {
+pub enum KeeperMessage {
     /// Nothing more.
     Nothing,
     /// It was answered.
@@ -224,22 +224,22 @@ impl KeeperHandle {
     }
 
     /// Hears what the keeper says, and answers when it asks for a sign of life.
-    pub fn hear(&mut self) -> Said {
-        let Some(link) = &self.link else { return Said::Nothing };
+    pub fn hear(&mut self) -> KeeperMessage {
+        let Some(link) = &self.link else { return KeeperMessage::Nothing };
         match link.hear() {
             Ok(Some(FromKeeper::Ask)) => {
                 // A keeper that does not read sees other signs of life when it does.
                 self.tell(KeeperLink::answer);
-                Said::Answered
+                KeeperMessage::Answered
             }
             Ok(Some(FromKeeper::Closed { extents })) => {
                 self.closed = self.closed.max(extents);
-                Said::Answered
+                KeeperMessage::Answered
             }
             // It says nothing else by then.
-            Ok(Some(_)) => Said::Answered,
-            Ok(None) => Said::Nothing,
-            Err(_) => Said::Gone,
+            Ok(Some(_)) => KeeperMessage::Answered,
+            Ok(None) => KeeperMessage::Nothing,
+            Err(_) => KeeperMessage::Gone,
         }
     }
 

@@ -26,7 +26,7 @@ mod restart_policy;
 mod watchdog;
 mod wire;
 
-pub use handle::{KeeperHandle, Said};
+pub use handle::{KeeperHandle, KeeperMessage};
 pub use link::{Held, KeeperLink};
 pub use process::{keep, run};
 pub use wire::{FromKeeper, Label};

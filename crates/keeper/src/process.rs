@@ -83,7 +83,7 @@ struct Keeper<'a> {
 }
 
 /// How a daemon parted.
-enum Parting {
+enum DaemonExit {
     /// It told the keeper to stop, or goes on without this keeper.
     Dismissed,
     /// It died; its exit code, if it ended by itself.
@@ -110,7 +110,7 @@ impl<'a> Keeper<'a> {
 
     fn keep(mut self, mut link: Connection) -> ExitCode {
         loop {
-            let Parting::Died(code) = self.attend(&link) else { return ExitCode::SUCCESS };
+            let DaemonExit::Died(code) = self.attend(&link) else { return ExitCode::SUCCESS };
             if !self.is_worth_keeping() {
                 return ExitCode::FAILURE;
             }
@@ -146,7 +146,7 @@ impl<'a> Keeper<'a> {
     }
 
     /// Listens to one daemon until it parts.
-    fn attend(&mut self, link: &Connection) -> Parting {
+    fn attend(&mut self, link: &Connection) -> DaemonExit {
         self.watchdog = None;
         (self.closed, self.owes_closed) = (0, false);
         loop {
@@ -162,7 +162,7 @@ impl<'a> Keeper<'a> {
                 Ok(Some((message, fds))) => match message {
                     // It goes on with a keeper of its own.
                     ToKeeper::Watch { version, .. } if version != WIRE_VERSION => {
-                        return Parting::Dismissed;
+                        return DaemonExit::Dismissed;
                     }
                     ToKeeper::Watch { pid, .. } => {
                         (self.daemon, self.daemon_pid) = (watch(pid), pid);
@@ -177,7 +177,7 @@ impl<'a> Keeper<'a> {
                         self.watchdog = (hang_timeout_ms > 0).then(|| Watchdog::new(may_hang));
                     }
                     ToKeeper::Alive => {}
-                    ToKeeper::Stop => return Parting::Dismissed,
+                    ToKeeper::Stop => return DaemonExit::Dismissed,
                 },
                 Ok(None) => return self.parting(),
                 // The message is still there. To end over this would end a store whose daemon has
@@ -185,7 +185,7 @@ impl<'a> Keeper<'a> {
                 Err(error) if is_unread(&error) => edge::sleep(AGAIN_AFTER),
                 // A message that cannot be read means that something would be missing later. The
                 // daemon notices that this keeper is gone and gives everything to a new one.
-                Err(_) => return Parting::Dismissed,
+                Err(_) => return DaemonExit::Dismissed,
             }
         }
     }
@@ -232,19 +232,19 @@ impl<'a> Keeper<'a> {
     }
 
     /// The daemon closed its end: it died, or it lives on without us.
-    fn parting(&mut self) -> Parting {
+    fn parting(&mut self) -> DaemonExit {
         if let Some(child) = &mut self.child {
             // Only a child can be a zombie that nobody else collects.
             if self.daemon.as_ref().is_none_or(|daemon| ended_within(daemon, GONE_WITHIN)) {
-                return Parting::Died(child.wait());
+                return DaemonExit::Died(child.wait());
             }
-            return Parting::Dismissed;
+            return DaemonExit::Dismissed;
         }
         match &self.daemon {
-            Some(daemon) if ended_within(daemon, GONE_WITHIN) => Parting::Died(None),
-            Some(_) => Parting::Dismissed,
+            Some(daemon) if ended_within(daemon, GONE_WITHIN) => DaemonExit::Died(None),
+            Some(_) => DaemonExit::Dismissed,
             // It died before it could say which process it was.
-            None => Parting::Died(None),
+            None => DaemonExit::Died(None),
         }
     }
 
@@ -369,7 +369,7 @@ mod tests {
             wire::try_send(&daemon, &ToKeeper::Hold(label.clone()), &[held.as_fd()]).unwrap();
         }
         drop(daemon);
-        assert!(matches!(keeper.attend(&link), Parting::Died(None)));
+        assert!(matches!(keeper.attend(&link), DaemonExit::Died(None)));
         keeper
     }
 

@@ -14,7 +14,7 @@ mod parts;
 
 /// An object that obeys every rule.
 #[derive(Debug)]
-pub struct Checked<'a> {
+pub struct ValidObject<'a> {
     /// Its tables.
     pub view: Box<View<'a>>,
     /// Whether some slot refers to a node that something else owns.
@@ -36,7 +36,7 @@ pub struct Repeats {
     pub exts: bool,
 }
 
-impl<'a> Checked<'a> {
+impl<'a> ValidObject<'a> {
     /// Finds and checks the object at the front of `bytes`.
     pub fn of(bytes: &'a [u8]) -> Result<Self> {
         check(View::of(bytes)?)
@@ -45,7 +45,7 @@ impl<'a> Checked<'a> {
 
 /// How far each table was used up.
 #[derive(Debug, Default)]
-struct Used {
+struct TableUsage {
     slots: usize,
     slot_kinds: [usize; slot::COUNT],
     nodes: usize,
@@ -71,7 +71,7 @@ struct RunOf {
 
 struct Checker<'v, 'a> {
     view: &'v View<'a>,
-    used: Used,
+    used: TableUsage,
     /// The greatest heap number of the extensions so far.
     heap_before: i64,
     has_refs: bool,
@@ -80,10 +80,10 @@ struct Checker<'v, 'a> {
 }
 
 /// Checks an object.
-pub fn check(view: Box<View<'_>>) -> Result<Checked<'_>> {
+pub fn check(view: Box<View<'_>>) -> Result<ValidObject<'_>> {
     let mut checker = Checker {
         view: &view,
-        used: Used::default(),
+        used: TableUsage::default(),
         heap_before: -1,
         has_refs: false,
         has_calls: false,
@@ -101,7 +101,7 @@ pub fn check(view: Box<View<'_>>) -> Result<Checked<'_>> {
     }
     checker.all_used()?;
     let Checker { has_refs, has_calls, repeats, .. } = checker;
-    Ok(Checked { view, has_refs, has_calls, repeats })
+    Ok(ValidObject { view, has_refs, has_calls, repeats })
 }
 
 /// Takes the next `length` entries of a table of `count`.

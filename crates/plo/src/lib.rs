@@ -48,9 +48,9 @@ pub mod tables;
 pub mod view;
 mod write;
 
-pub use check::Checked;
+pub use check::ValidObject;
 pub use error::{Error, Result};
 pub use layout::Form;
 pub use order::Order;
 pub use view::{View, is_object, object_bytes};
-pub use write::{Plan, SMALL_MAGIC, Wanted};
+pub use write::{FormChoice, Plan, SMALL_MAGIC};

@@ -1,6 +1,6 @@
 //! Where in a value something is, in words for an error.
 
-use crate::check::Checked;
+use crate::check::ValidObject;
 use crate::codes::{elem, kind, slot};
 use crate::sizes::at;
 
@@ -14,7 +14,7 @@ enum Target {
     Ext(usize),
 }
 
-impl Checked<'_> {
+impl ValidObject<'_> {
     /// Where the first object of a class is.
     pub fn locate_class(&self, class: usize) -> String {
         let nodes = &self.view.nodes;

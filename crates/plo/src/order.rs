@@ -23,7 +23,7 @@
 //! The walk has a stack of its own, so depth has no limit, and each child is looked at once: the
 //! place in a node is kept with the node, also when the walk is in it a second time.
 
-use crate::check::Checked;
+use crate::check::ValidObject;
 use crate::codes::{elem, kind, make, slot, source};
 use crate::error::{Result, broken};
 use crate::sizes::at;
@@ -54,7 +54,7 @@ pub enum Order {
 
 impl Order {
     /// The order for an object.
-    pub fn of(object: &Checked<'_>) -> Result<Self> {
+    pub fn of(object: &ValidObject<'_>) -> Result<Self> {
         if !object.has_refs && !object.has_calls {
             return Ok(Self::Backwards);
         }
@@ -91,7 +91,7 @@ struct State {
 }
 
 /// What must be there before an open node can be.
-struct Needed {
+struct Prerequisites {
     /// Nodes that must be whole.
     whole: Vec<u32>,
     /// How many objects there are on the way.
@@ -101,7 +101,7 @@ struct Needed {
 }
 
 struct Walk<'o, 'a> {
-    object: &'o Checked<'a>,
+    object: &'o ValidObject<'a>,
     states: Vec<State>,
     /// The nodes that the walk is in. One that was entered again is there again.
     stack: Vec<u32>,
@@ -111,7 +111,7 @@ struct Walk<'o, 'a> {
 }
 
 impl<'o, 'a> Walk<'o, 'a> {
-    fn new(object: &'o Checked<'a>) -> Self {
+    fn new(object: &'o ValidObject<'a>) -> Self {
         let nodes = object.view.count(at::NODES);
         let order = Vec::with_capacity(nodes);
         let states = vec![State::default(); nodes];
@@ -236,12 +236,12 @@ impl<'o, 'a> Walk<'o, 'a> {
     /// are arguments, because what is called with them may look into them. One of those that is in
     /// itself, with nothing in between that can be empty, is taken as far as it is.
     fn enter_again(&mut self, node: u32) -> Result<()> {
-        let Needed { objects, .. } = self.needed(node, usize::MAX);
+        let Prerequisites { objects, .. } = self.needed(node, usize::MAX);
         // The innermost first: what an object on the way is given is taken as it is rather than
         // what the object itself is given, which may have been made for that.
         let few = objects.saturating_sub(RELAXED_MAX);
         for strict in (few..=objects).rev().chain((few != 0).then_some(0)) {
-            let Needed { whole, unfinished, .. } = self.needed(node, strict);
+            let Prerequisites { whole, unfinished, .. } = self.needed(node, strict);
             if self.can_be_whole(&whole) {
                 whole.into_iter().for_each(|again| self.enter(again));
                 unfinished.into_iter().for_each(|object| self.enter_arguments(object));
@@ -275,7 +275,7 @@ impl<'o, 'a> Walk<'o, 'a> {
 
     /// What must be whole before an open node can be there: on the way from it to where the walk
     /// is. The first `strict` objects there look into what they are given.
-    fn needed(&self, node: u32, strict: usize) -> Needed {
+    fn needed(&self, node: u32, strict: usize) -> Prerequisites {
         let (mut needed, mut objects, mut unfinished) = (Vec::new(), 0, Vec::new());
         // How many containers on the way are looked into.
         let mut whole = 0;
@@ -300,7 +300,7 @@ impl<'o, 'a> Walk<'o, 'a> {
             }
             next = self.after(again);
         }
-        Needed { whole: needed, objects, unfinished }
+        Prerequisites { whole: needed, objects, unfinished }
     }
 
     /// Whether these can be whole now. On the stack, each node needs the one above it to be whole

@@ -1,7 +1,7 @@
 //! An object's tables where they lie: typed slices of its bytes.
 //!
 //! [`View::of`] finds the buffers; nothing in them is looked at. [`crate::check::check`] does that,
-//! once, and gives a [`crate::check::Checked`], whose accessors then need no outcome.
+//! once, and gives a [`crate::check::ValidObject`], whose accessors then need no outcome.
 
 mod find;
 mod header;

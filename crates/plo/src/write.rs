@@ -35,7 +35,7 @@ impl<'p, 't: 'p> Part<'p, 't> {
 
 /// Which form to write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Wanted {
+pub enum FormChoice {
     /// The small form for small objects, the stream form for others.
     #[default]
     Auto,
@@ -79,13 +79,13 @@ fn small_layout(tables: &Tables, sizes: &Sizes, present: u64) -> Layout {
 
 impl Plan {
     /// Lays tables out.
-    pub fn of(tables: &Tables, wanted: Wanted) -> Result<Self> {
+    pub fn of(tables: &Tables, wanted: FormChoice) -> Result<Self> {
         let (sizes, present) = tables.sizes()?;
         let heap_bytes = sizes.get(at::HEAP_BYTES);
         let most = match wanted {
-            Wanted::Auto => limit::SMALL_FORM_BYTES_MAX,
-            Wanted::Stream => 0,
-            Wanted::Small => u64::from(u32::MAX),
+            FormChoice::Auto => limit::SMALL_FORM_BYTES_MAX,
+            FormChoice::Stream => 0,
+            FormChoice::Small => u64::from(u32::MAX),
         };
         if most != 0 {
             let layout = small_layout(tables, &sizes, present);

@@ -8,7 +8,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Int32Type, Int64Type, UInt8Type};
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_ipc::reader::StreamReader;
-use plasmon_plo::{Checked, Form, Plan, Wanted, object_bytes};
+use plasmon_plo::{Form, FormChoice, Plan, ValidObject, object_bytes};
 
 fn read(bytes: &[u8]) -> RecordBatch {
     let mut reader = StreamReader::try_new(bytes, None).expect("a schema");
@@ -25,7 +25,7 @@ fn table(batch: &RecordBatch, name: &str) -> ArrayRef {
 #[test]
 fn an_ordinary_reader_finds_every_table() {
     let (tables, heap) = sample::everything();
-    let plan = Plan::of(&tables, Wanted::Stream).unwrap();
+    let plan = Plan::of(&tables, FormChoice::Stream).unwrap();
     assert_eq!(plan.form(), Form::Stream);
     let bytes = sample::bytes(&plan, &tables, &heap);
     let batch = read(&bytes);
@@ -33,7 +33,7 @@ fn an_ordinary_reader_finds_every_table() {
     assert_eq!(batch.num_rows(), 1);
     assert_eq!(batch.schema().metadata()["plasmon.format"], "plo");
 
-    let checked = Checked::of(&bytes).unwrap();
+    let checked = ValidObject::of(&bytes).unwrap();
     let slots = table(&batch, "slots");
     let slots = slots.as_union();
     assert_eq!(slots.type_id(0), 6);
@@ -63,24 +63,24 @@ fn an_ordinary_reader_finds_every_table() {
 #[test]
 fn an_object_of_nothing_but_none_is_readable_too() {
     let tables = sample::none();
-    let plan = Plan::of(&tables, Wanted::Stream).unwrap();
+    let plan = Plan::of(&tables, FormChoice::Stream).unwrap();
     let bytes = plan.front(&tables);
     let bytes = [&bytes, plan.tail()].concat();
     assert_eq!(table(&read(&bytes), "slots").len(), 1);
     for name in ["nodes", "strs", "tensors", "heap"] {
         assert_eq!(table(&read(&bytes), name).len(), 0);
     }
-    Checked::of(&bytes).unwrap();
+    ValidObject::of(&bytes).unwrap();
 }
 
 #[test]
 fn both_forms_hold_the_same_tables() {
     let (tables, heap) = sample::everything();
-    let both = [Wanted::Small, Wanted::Stream].map(|wanted| {
+    let both = [FormChoice::Small, FormChoice::Stream].map(|wanted| {
         let plan = Plan::of(&tables, wanted).unwrap();
         sample::bytes(&plan, &tables, &heap)
     });
-    let [small, stream] = both.each_ref().map(|bytes| Checked::of(bytes).unwrap().view);
+    let [small, stream] = both.each_ref().map(|bytes| ValidObject::of(bytes).unwrap().view);
     assert_eq!(small.sizes, stream.sizes);
     assert_eq!(small.nodes.start.0, stream.nodes.start.0);
     assert_eq!(small.exts.data.bytes, stream.exts.data.bytes);
@@ -92,7 +92,7 @@ fn both_forms_hold_the_same_tables() {
 #[test]
 fn objects_may_follow_one_another() {
     let tables = sample::none();
-    let both = [Wanted::Small, Wanted::Stream].map(|wanted| {
+    let both = [FormChoice::Small, FormChoice::Stream].map(|wanted| {
         let plan = Plan::of(&tables, wanted).unwrap();
         [&plan.front(&tables), plan.tail()].concat()
     });

@@ -7,13 +7,13 @@ mod sample;
 
 use plasmon_plo::codes::{elem, kind, slot, source, tensor};
 use plasmon_plo::tables::{Class, Node, Run, Tables};
-use plasmon_plo::{Checked, Error, Order, Plan, Wanted};
+use plasmon_plo::{Error, FormChoice, Order, Plan, ValidObject};
 use proptest::prelude::*;
 use sample::{node, run};
 
 /// The bytes of tables, whatever they say.
 fn bytes_of(tables: &Tables) -> Vec<u8> {
-    let plan = Plan::of(tables, Wanted::Small).expect("within the limits");
+    let plan = Plan::of(tables, FormChoice::Small).expect("within the limits");
     let heap = vec![0; plan.heap_bytes() as usize];
     [plan.front(tables), heap].concat()
 }
@@ -30,7 +30,7 @@ fn rooted() -> Tables {
 fn reason(build: impl FnOnce(&mut Tables)) -> &'static str {
     let mut tables = rooted();
     build(&mut tables);
-    match Checked::of(&bytes_of(&tables)) {
+    match ValidObject::of(&bytes_of(&tables)) {
         Ok(_) => "accepted",
         Err(Error::Broken { what, .. }) => what,
         Err(_) => "another error",
@@ -104,14 +104,14 @@ fn tensors_stay_within_their_heap_entry() {
 #[test]
 fn truncated_objects_are_refused() {
     let (tables, heap) = sample::everything();
-    for wanted in [Wanted::Small, Wanted::Stream] {
+    for wanted in [FormChoice::Small, FormChoice::Stream] {
         let plan = Plan::of(&tables, wanted).unwrap();
         let whole = sample::bytes(&plan, &tables, &heap);
         for cut in 0..whole.len() {
-            assert!(Checked::of(&whole[..cut]).is_err(), "{cut} of {}", whole.len());
+            assert!(ValidObject::of(&whole[..cut]).is_err(), "{cut} of {}", whole.len());
         }
         let longer = [&whole[..], b"and more"].concat();
-        assert_eq!(Checked::of(&longer).unwrap().view.bytes(), whole.len() as u64);
+        assert_eq!(ValidObject::of(&longer).unwrap().view.bytes(), whole.len() as u64);
     }
 }
 
@@ -149,7 +149,7 @@ fn tree(shapes: &[(bool, usize)]) -> Vec<(bool, usize)> {
 }
 
 /// Whether some tuple is in itself, with nothing but tuples in between.
-fn tuples_need_themselves(object: &Checked<'_>) -> bool {
+fn tuples_need_themselves(object: &ValidObject<'_>) -> bool {
     let view = &object.view;
     let inner = |number: usize| -> Vec<usize> {
         let start = view.nodes.start.index(number);
@@ -179,7 +179,7 @@ proptest! {
     ) {
         let nodes = tree(&shapes);
         let bytes = graph(&nodes, &refs);
-        let object = Checked::of(&bytes).unwrap();
+        let object = ValidObject::of(&bytes).unwrap();
         let kinds = object.view.nodes.kind;
         let Ok(order) = Order::of(&object) else {
             prop_assert!(tuples_need_themselves(&object));

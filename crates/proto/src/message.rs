@@ -113,13 +113,13 @@ pub struct Resume {
     /// Ranges leased to it that it still carves objects from, or writes to.
     pub leases: Vec<Range>,
     /// Objects that it is creating.
-    pub creating: Vec<Creating>,
+    pub creating: Vec<PendingObject>,
 }
 
 /// What a client named in [`Resume`] and does not have. It is empty unless the daemon before this
 /// one took memory with it, as it does with objects that grow.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Lost {
+pub struct MissingClaims {
     /// Of the ranges, those that are not wholly leased to the client.
     pub leases: Vec<Range>,
     /// Of the objects, those that it does not create (any more).
@@ -128,7 +128,7 @@ pub struct Lost {
 
 /// An object under construction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Creating {
+pub struct PendingObject {
     /// The id.
     pub id: ObjectId,
     /// The sizes of its parts.
@@ -404,7 +404,7 @@ pub struct Welcome {
     /// Whether the channel is the one of [`Resume`], with its pins and records.
     pub resumed: bool,
     /// What the client must not write to any more.
-    pub lost: Lost,
+    pub lost: MissingClaims,
     /// Whether a channel was given.
     pub channel: bool,
     /// Whether the wake page was given: to clients of the owner's that may write, at level
@@ -500,9 +500,9 @@ pub enum Reply {
     /// extent that is there, in the same order.
     Extents(Vec<Option<u64>>),
     /// A leased range. Descriptor: its extent, writable.
-    Lease(Granted),
+    Lease(Grant),
     /// The memory of a new object. Descriptor: its extent, writable.
-    Created(Granted),
+    Created(Grant),
     /// One code for each id of a delete, `None` for success.
     Outcomes(Vec<Option<Code>>),
     /// One location for each id of a get, or why there is none.
@@ -560,7 +560,7 @@ pub struct SlotPlace {
 
 /// Granted memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Granted {
+pub struct Grant {
     /// The range.
     pub range: Range,
     /// The size of the whole extent.

@@ -22,8 +22,8 @@ use plasmon_proto::message::{ExtentId, Placement};
 use plasmon_proto::object::{ObjectMeta, Sizes};
 #[cfg(not(loom))]
 use plasmon_shm::{
-    ChannelClient, ChannelDaemon, ControlDaemon, ControlReader, Found, HashKey, IndexReader,
-    IndexWriter, Memfd, Populate, ReadMap, Reader, SlotImage,
+    ChannelClient, ChannelDaemon, ControlDaemon, ControlReader, HashKey, IndexReader, IndexWriter,
+    Memfd, Populate, ReadMap, ReadOutcome, Reader, SlotImage,
 };
 
 #[cfg(not(loom))]
@@ -120,7 +120,7 @@ fn measure(reader: &Reader, ids: &[ObjectId]) -> Slices {
     for _ in 0..SLICES {
         let mut found = 0;
         for id in left.by_ref().take(GETS) {
-            if let Ok(Found::Object(view)) = reader.get(id) {
+            if let Ok(ReadOutcome::Object(view)) = reader.get(id) {
                 found += usize::from(std::hint::black_box(view.data()).len() == 64);
             }
         }

@@ -13,9 +13,9 @@ use plasmon_proto::limits::{EXTENTS_MAX, VOID_FILES_MAX};
 use plasmon_proto::message::{ExtentId, Range};
 use rustix::fs::SeekFrom;
 
-use crate::bell;
 use crate::map::{Populate, ReadMap, WriteMap};
 use crate::memfd::Memfd;
+use crate::sleep_flag;
 use crate::table;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"PLSMCTL1");
@@ -199,9 +199,9 @@ impl ControlDaemon {
         let flag = self.half_word(SLEEPING_AT);
         if sleeping {
             // Odd, and so never 0, whenever it wraps.
-            bell::prepare_to_sleep(flag, self.sleep.fetch_add(2, Ordering::Relaxed));
+            sleep_flag::prepare_to_sleep(flag, self.sleep.fetch_add(2, Ordering::Relaxed));
         } else {
-            bell::stay_awake(flag);
+            sleep_flag::stay_awake(flag);
         }
     }
 
@@ -344,7 +344,7 @@ impl ControlReader {
     /// which `rung` remembers.
     #[inline]
     pub(crate) fn must_ring(&self, rung: &AtomicU32) -> bool {
-        bell::must_ring_once(self.half_word(SLEEPING_AT), rung)
+        sleep_flag::must_ring_once(self.half_word(SLEEPING_AT), rung)
     }
 }
 

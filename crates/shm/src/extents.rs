@@ -18,7 +18,7 @@ use plasmon_proto::limits::EXTENTS_MAX;
 use plasmon_proto::message::ExtentId;
 
 use crate::map::{ReadMap, WriteMap};
-use crate::place::{Mapped, Place};
+use crate::mapped_extent::{MappedExtent, Place};
 
 /// The extents that a client has mapped for reading.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ impl ExtentTable {
     /// Where the extent is mapped, if it is. What lies there may be read by a caller that pins an
     /// object in it.
     #[inline]
-    pub(crate) fn lookup(&self, extent: ExtentId) -> Option<Mapped> {
+    pub(crate) fn lookup(&self, extent: ExtentId) -> Option<MappedExtent> {
         self.place(extent).lookup(extent)
     }
 
@@ -65,7 +65,7 @@ impl ExtentTable {
             return Ok(());
         }
         let base = map.base().expose_provenance() as u64;
-        place.set(extent, Mapped { base, bytes: map.bytes() });
+        place.set(extent, MappedExtent { base, bytes: map.bytes() });
         maps.insert(extent, map);
         Ok(())
     }

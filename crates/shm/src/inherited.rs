@@ -84,25 +84,25 @@ impl Chunk {
 
 /// A range that children do not see. It must be dropped before the range is unmapped.
 #[derive(Debug)]
-pub(crate) struct Hidden(&'static Entry);
+pub(crate) struct HiddenRange(&'static Entry);
 
-impl Drop for Hidden {
+impl Drop for HiddenRange {
     fn drop(&mut self) {
         self.0.base.store(0, Ordering::Release);
     }
 }
 
 /// Hides a range of this process, which is mapped, from children that are forked from now on.
-pub(crate) fn hide(base: *const u8, bytes: usize) -> Hidden {
+pub(crate) fn hide(base: *const u8, bytes: usize) -> HiddenRange {
     list(base.addr(), bytes)
 }
 
 /// Hides an open descriptor of this process from children that are forked from now on.
-pub(crate) fn hide_fd(fd: BorrowedFd<'_>) -> Hidden {
+pub(crate) fn hide_fd(fd: BorrowedFd<'_>) -> HiddenRange {
     list(fd.as_raw_fd() as usize + FD_ABOVE, IS_FD)
 }
 
-fn list(base: usize, bytes: usize) -> Hidden {
+fn list(base: usize, bytes: usize) -> HiddenRange {
     let mut chunk = &FIRST;
     loop {
         for entry in &chunk.entries {
@@ -113,7 +113,7 @@ fn list(base: usize, bytes: usize) -> Hidden {
                 entry.bytes.store(bytes, Ordering::Relaxed);
                 // Pairs with the acquire in `close_all`.
                 entry.base.store(base, Ordering::Release);
-                return Hidden(entry);
+                return HiddenRange(entry);
             }
         }
         chunk = chunk.next_or_new();
@@ -170,7 +170,7 @@ mod tests {
         let memory = [0u8; 8];
         let first = hide(memory.as_ptr(), 8);
         let entry = ptr::from_ref(first.0);
-        let many: Vec<Hidden> = (0..3 * CHUNK).map(|_| hide(memory.as_ptr(), 8)).collect();
+        let many: Vec<HiddenRange> = (0..3 * CHUNK).map(|_| hide(memory.as_ptr(), 8)).collect();
         drop(first);
         let again = hide(memory.as_ptr(), 8);
         assert_eq!(ptr::from_ref(again.0), entry, "the lowest free one");

@@ -16,7 +16,7 @@
 //! A client joins its mappings in a [`Reader`], the safe interface to objects read in place; what
 //! it writes goes through a [`Span`] of leased memory.
 //!
-//! The protocols themselves ([`slot`], [`index`], [`ledger`], [`ring`], [`bell`], [`alarm`]) work
+//! The protocols themselves ([`slot`], [`index`], [`ledger`], [`ring`], [`bell`], [`event`]) work
 //! on slices of atomics and do not know where these lie, so that the models in `loom_tests.rs` run
 //! the very code that runs over mapped memory. Under `cfg(loom)` only they are compiled.
 //!
@@ -34,21 +34,21 @@ compile_error!(
     "plasmon-shm needs Linux on x86-64 or little-endian ARM64: memfds, futexes, 64-bit atomics"
 );
 
-pub mod alarm;
-pub mod bell;
+mod disconnect_word;
+pub mod futex_event;
 pub mod index;
 pub mod ledger;
 mod lookup;
-mod parting;
-mod place;
+mod mapped_extent;
 pub mod ring;
 pub mod scan;
+pub mod sleep_flag;
 pub mod slot;
 mod sync;
 mod table;
 
 #[cfg(not(loom))]
-pub mod alone;
+pub mod c_allocator;
 #[cfg(not(loom))]
 pub mod cgroup;
 #[cfg(not(loom))]
@@ -58,19 +58,17 @@ pub mod control;
 #[cfg(not(loom))]
 pub mod copy;
 #[cfg(not(loom))]
-pub mod counted;
+pub mod counted_view;
 #[cfg(not(loom))]
 pub mod deadline;
 #[cfg(not(loom))]
-pub mod departing;
+pub mod dropped_extents;
 #[cfg(not(loom))]
 pub mod edge;
 #[cfg(not(loom))]
 pub mod eventfd;
 #[cfg(not(loom))]
 pub mod extents;
-#[cfg(not(loom))]
-pub mod foreign;
 #[cfg(not(loom))]
 pub mod fork;
 #[cfg(not(loom))]
@@ -81,6 +79,8 @@ pub mod growing;
 pub mod incarnation;
 #[cfg(not(loom))]
 mod inherited;
+#[cfg(not(loom))]
+pub mod last_holder;
 #[cfg(not(loom))]
 pub mod map;
 #[cfg(not(loom))]
@@ -100,7 +100,7 @@ pub mod socket;
 #[cfg(not(loom))]
 pub mod socket_folder;
 #[cfg(not(loom))]
-pub mod wakes;
+pub mod wake_page;
 #[cfg(not(loom))]
 pub mod writer;
 
@@ -114,15 +114,15 @@ pub use slot::{HashKey, SlotImage, State};
 pub use {
     channel::{ChannelClient, ChannelDaemon, Hostile},
     control::{ControlDaemon, ControlReader},
-    counted::CountedView,
+    counted_view::CountedView,
     eventfd::Doorbell,
     extents::ExtentTable,
     growing::{GrowingMap, GrowingMemfd},
     index::{IndexReader, IndexWriter},
     map::{Populate, ReadMap, WriteMap},
-    memfd::{Collapsing, Memfd},
-    reader::{Found, Held, OwnedView, Reader, View, Viewed},
-    socket::{Connection, Listener, Peer, Received},
-    wakes::{Alarm, WakePage},
+    memfd::{HugePageCollapse, Memfd},
+    reader::{Held, OwnedView, ReadOutcome, Reader, View, ViewWithReader},
+    socket::{Connection, Listener, Message, Peer},
+    wake_page::{FutexEvent, WakePage},
     writer::{Span, WriteExtent},
 };

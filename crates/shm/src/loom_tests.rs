@@ -18,17 +18,17 @@ use plasmon_proto::ObjectId;
 use plasmon_proto::message::{ExtentId, Placement};
 use plasmon_proto::object::{ObjectMeta, Sizes};
 
-use crate::alarm;
-use crate::bell;
+use crate::disconnect_word;
+use crate::futex_event;
 use crate::ledger::{Ledger, LedgerLocal, TooManyPins};
 use crate::lookup::Lookup;
-use crate::parting;
-use crate::place::{Mapped, Place};
+use crate::mapped_extent::{MappedExtent, Place};
 use crate::ring::{Consumer, Producer, RECORD_WORDS, Ring};
 use crate::scan::{LedgerScan, PinCounts};
+use crate::sleep_flag;
 use crate::slot::{HashKey, Head, Slot, SlotImage, State};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
-use crate::table::{self, Current, Table, TableWriter};
+use crate::table::{self, CurrentTable, Table, TableWriter};
 
 fn model(preemptions: usize, run: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
@@ -85,7 +85,7 @@ fn get(
     word: &AtomicU64,
     ledger: &Ledger<'_>,
 ) -> Result<Lookup, TooManyPins> {
-    view(slots).get(id, Current { word, number: 1 }, ledger)
+    view(slots).get(id, CurrentTable { word, number: 1 }, ledger)
 }
 
 /// A client's ledger and the word that names the current table.
@@ -225,14 +225,14 @@ fn loom_a_pin_through_a_broken_connection_counts_or_is_given_up() {
             let (client, memory, parted) = &*other;
             let found = get(&slots, &id(1), &client.current, &client.ledger());
             let Ok(Lookup::Pinned(pin)) = found else { return };
-            if !parting::is_set(parted) {
+            if !disconnect_word::is_set(parted) {
                 // SAFETY: it is pinned; loom fails the model if the daemon writes meanwhile.
                 memory.with(|content| assert_eq!(unsafe { *content }, 1));
             }
             client.ledger().release(pin.entry());
         });
         let (client, memory, parted) = &*shared;
-        parting::set(parted, true);
+        disconnect_word::set(parted, true);
         let is_forgotten = !client.pins(1);
         writer.hide([at]);
         if is_forgotten {
@@ -366,7 +366,7 @@ fn loom_a_sleeping_daemon_misses_no_submission() {
             for number in [1, 2] {
                 producer.push(&other.0.ring(), &[number; RECORD_WORDS]);
                 producer.publish(&other.0.ring());
-                if bell::must_ring_once(&other.0.sleeping, &rung) {
+                if sleep_flag::must_ring_once(&other.0.sleeping, &rung) {
                     other.1.notify();
                 }
             }
@@ -375,13 +375,13 @@ fn loom_a_sleeping_daemon_misses_no_submission() {
         let consumer = Consumer::new(0);
         let (mut seen, mut sleep) = (0, 1);
         while seen < 2 {
-            bell::prepare_to_sleep(&memory.sleeping, sleep);
+            sleep_flag::prepare_to_sleep(&memory.sleeping, sleep);
             sleep += 2;
             if consumer.available(&memory.ring()).unwrap() == seen {
                 // Loom fails the model if nobody ever rings.
                 doorbell.wait();
             }
-            bell::stay_awake(&memory.sleeping);
+            sleep_flag::stay_awake(&memory.sleeping);
             seen = consumer.available(&memory.ring()).unwrap();
         }
         client.join().unwrap();
@@ -401,18 +401,18 @@ fn loom_a_client_that_waits_for_the_head_is_woken() {
         let other = shared.clone();
         let client = thread::spawn(move || {
             let (head, sleepers, futex) = &*other;
-            bell::join_sleepers(sleepers);
+            sleep_flag::join_sleepers(sleepers);
             while head.load(Ordering::Acquire) == 0 {
                 let lock = futex.lock.lock().unwrap();
                 if head.load(Ordering::Relaxed) == 0 {
                     drop(futex.sleepers.wait(lock).unwrap());
                 }
             }
-            bell::leave_sleepers(sleepers);
+            sleep_flag::leave_sleepers(sleepers);
         });
         let (head, sleepers, futex) = &*shared;
         head.store(1, Ordering::Release);
-        if bell::must_ring(sleepers) {
+        if sleep_flag::must_ring(sleepers) {
             let _lock = futex.lock.lock().unwrap();
             futex.sleepers.notify_all();
         }
@@ -438,16 +438,16 @@ impl Futex {
     }
 }
 
-/// Somebody who publishes sounds the alarm; a third process sounds it whenever it likes.
+/// Somebody who publishes wakes the event; a third process wakes it whenever it likes.
 #[test]
-fn loom_a_sleeper_misses_no_alarm_whatever_else_sounds() {
+fn loom_a_sleeper_misses_no_event_whatever_else_wakes() {
     model(3, || {
         let shared = Arc::new((AtomicU64::new(0), AtomicU32::new(0), Futex::new()));
         let (other, third) = (shared.clone(), shared.clone());
         let sleeper = thread::spawn(move || {
             let (published, word, futex) = &*other;
             loop {
-                let seen = alarm::set(word);
+                let seen = futex_event::set(word);
                 if published.load(Ordering::Acquire) == 1 {
                     break;
                 }
@@ -457,15 +457,15 @@ fn loom_a_sleeper_misses_no_alarm_whatever_else_sounds() {
         });
         let meddler = thread::spawn(move || {
             let (_, word, futex) = &*third;
-            if alarm::is_set(word) {
-                alarm::sound(word, 7);
+            if futex_event::is_set(word) {
+                futex_event::wake(word, 7);
                 futex.wake();
             }
         });
         let (published, word, futex) = &*shared;
         published.store(1, Ordering::Release);
-        if alarm::must_sound(word) {
-            alarm::sound(word, 0);
+        if futex_event::must_wake(word) {
+            futex_event::wake(word, 0);
             futex.wake();
         }
         sleeper.join().unwrap();
@@ -474,7 +474,7 @@ fn loom_a_sleeper_misses_no_alarm_whatever_else_sounds() {
 }
 
 #[test]
-fn loom_one_alarm_wakes_all_who_set_it() {
+fn loom_one_event_wakes_all_who_set_it() {
     model(3, || {
         let shared = Arc::new((AtomicU64::new(0), AtomicU32::new(0), Futex::new()));
         let sleepers = [0, 1].map(|_| {
@@ -482,7 +482,7 @@ fn loom_one_alarm_wakes_all_who_set_it() {
             thread::spawn(move || {
                 let (published, word, futex) = &*other;
                 loop {
-                    let seen = alarm::set(word);
+                    let seen = futex_event::set(word);
                     if published.load(Ordering::Acquire) == 1 {
                         break;
                     }
@@ -492,8 +492,8 @@ fn loom_one_alarm_wakes_all_who_set_it() {
         });
         let (published, word, futex) = &*shared;
         published.store(1, Ordering::Release);
-        if alarm::must_sound(word) {
-            alarm::sound(word, 0);
+        if futex_event::must_wake(word) {
+            futex_event::wake(word, 0);
             futex.wake();
         }
         for sleeper in sleepers {
@@ -508,7 +508,7 @@ fn loom_one_alarm_wakes_all_who_set_it() {
 fn a_place_never_mixes_two_extents() {
     model(3, || {
         let extent = |birth| ExtentId::new(0, birth);
-        let mapped = |birth| Mapped { base: birth, bytes: birth };
+        let mapped = |birth| MappedExtent { base: birth, bytes: birth };
         let place = Arc::new(Place::new());
         place.set(extent(1), mapped(1));
         let writer = {
@@ -543,21 +543,21 @@ fn loom_a_question_finds_what_was_submitted_before_it() {
     impl Shared {
         fn submit(&self) -> u64 {
             let position = self.tail.fetch_add(1, Ordering::SeqCst) + 1;
-            let number = bell::number_to_ring(&self.awaited, &self.rung);
+            let number = sleep_flag::number_to_ring(&self.awaited, &self.rung);
             if number != 0 {
                 // As in the kernel, which has a lock there: one after the other.
                 self.bell.swap(1, Ordering::SeqCst);
-                bell::has_rung(&self.rung, number);
+                sleep_flag::has_rung(&self.rung, number);
             }
             position
         }
 
         /// Whether the ring rests.
         fn rest(&self, number: u32, seen: u64) -> bool {
-            bell::prepare_to_sleep(&self.awaited, number);
+            sleep_flag::prepare_to_sleep(&self.awaited, number);
             let is_idle = self.tail.load(Ordering::Acquire) == seen;
             if !is_idle {
-                bell::stay_awake(&self.awaited);
+                sleep_flag::stay_awake(&self.awaited);
             }
             is_idle
         }
@@ -565,7 +565,7 @@ fn loom_a_question_finds_what_was_submitted_before_it() {
         /// What the daemon has seen after it looked where it has to.
         fn look(&self, rests: &mut bool, seen: u64) -> u64 {
             if self.bell.swap(0, Ordering::SeqCst) == 1 && *rests {
-                bell::stay_awake(&self.awaited);
+                sleep_flag::stay_awake(&self.awaited);
                 *rests = false;
             }
             if *rests { seen } else { self.tail.load(Ordering::Acquire) }

@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
-use crate::inherited::{self, Hidden};
-use crate::place::Place;
+use crate::inherited::{self, HiddenRange};
+use crate::mapped_extent::Place;
 use crate::slot::Slot;
 
 /// `MADV_COLLAPSE`, which the libraries do not name yet.
@@ -53,7 +53,7 @@ struct Mapping {
     base: NonNull<u8>,
     bytes: usize,
     /// What keeps it from children, if anything does.
-    hidden: Option<Hidden>,
+    hidden: Option<HiddenRange>,
 }
 
 // SAFETY: a mapping is an address range of the process and belongs to no thread; what lies in it is

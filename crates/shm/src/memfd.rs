@@ -100,10 +100,10 @@ impl Memfd {
 
     /// The same, a huge page at a time. While one is made, everything that touches its memory
     /// waits.
-    pub fn collapsing(&self) -> io::Result<Collapsing> {
+    pub fn collapsing(&self) -> io::Result<HugePageCollapse> {
         let end = self.bytes / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
         let map = (end > 0).then(|| ReadMap::new(self, end, Populate::No)).transpose()?;
-        Ok(Collapsing { map, next: 0, end })
+        Ok(HugePageCollapse { map, next: 0, end })
     }
 
     /// Bytes that are physically there, in memory or swap.
@@ -181,13 +181,13 @@ impl AsFd for Memfd {
 
 /// A memfd on its way to huge pages.
 #[derive(Debug)]
-pub struct Collapsing {
+pub struct HugePageCollapse {
     map: Option<ReadMap>,
     next: u64,
     end: u64,
 }
 
-impl Collapsing {
+impl HugePageCollapse {
     /// Makes the next huge page; whether there was one left to make.
     pub fn step(&mut self) -> io::Result<bool> {
         let Some(map) = self.map.as_ref().filter(|_| self.next < self.end) else {

@@ -41,7 +41,7 @@ pub struct Reader {
 
 /// What a look for an object ended in.
 #[derive(Debug)]
-pub enum Found<'a> {
+pub enum ReadOutcome<'a> {
     /// The object, pinned and readable.
     Object(View<'a>),
     /// The object is pinned, but its extent is not mapped here yet: fetch it over the socket, give
@@ -84,31 +84,31 @@ impl Reader {
 
     /// Finds and pins an object. The hot path: no system call, no lock, no allocation.
     #[inline]
-    pub fn get(&self, id: &ObjectId) -> Result<Found<'_>, TooManyPins> {
+    pub fn get(&self, id: &ObjectId) -> Result<ReadOutcome<'_>, TooManyPins> {
         let lookup = self.index.get(id, &self.control, &self.channel.ledger())?;
         Ok(self.found(lookup))
     }
 
     /// Pins an object in a slot that the daemon named: one that lies too far from where ids like
     /// its own belong for [`Self::get`] to find it.
-    pub fn get_at(&self, place: SlotPlace, id: &ObjectId) -> Result<Found<'_>, TooManyPins> {
+    pub fn get_at(&self, place: SlotPlace, id: &ObjectId) -> Result<ReadOutcome<'_>, TooManyPins> {
         let lookup = self.index.get_at(place, id, &self.control, &self.channel.ledger())?;
         Ok(self.found(lookup))
     }
 
     #[inline]
-    fn found(&self, lookup: Lookup) -> Found<'_> {
+    fn found(&self, lookup: Lookup) -> ReadOutcome<'_> {
         match lookup {
             Lookup::Pinned(pin) if self.channel.is_parted() => {
                 self.channel.ledger().release(pin.entry());
-                Found::Parted
+                ReadOutcome::Parted
             }
             Lookup::Pinned(pin) => match self.start_of(&pin) {
-                Some(start) => Found::Object(View::new(self, pin, start)),
-                None => Found::Unmapped(Held { reader: self, pin }),
+                Some(start) => ReadOutcome::Object(View::new(self, pin, start)),
+                None => ReadOutcome::Unmapped(Held { reader: self, pin }),
             },
-            Lookup::Missing => Found::Missing,
-            Lookup::TableChanged => Found::TableChanged,
+            Lookup::Missing => ReadOutcome::Missing,
+            Lookup::TableChanged => ReadOutcome::TableChanged,
         }
     }
 
@@ -225,23 +225,23 @@ impl Drop for Held<'_> {
 
 /// A pinned object, which keeps its reader through a handle.
 #[derive(Debug)]
-pub struct Viewed<R: Deref<Target = Reader>> {
+pub struct ViewWithReader<R: Deref<Target = Reader>> {
     reader: R,
     pin: Pin,
     start: *const u8,
 }
 
 /// A pinned object, for as long as the reader is borrowed.
-pub type View<'a> = Viewed<&'a Reader>;
+pub type View<'a> = ViewWithReader<&'a Reader>;
 
 /// A pinned object that keeps its reader itself.
-pub type OwnedView<R = Arc<Reader>> = Viewed<R>;
+pub type OwnedView<R = Arc<Reader>> = ViewWithReader<R>;
 
 // SAFETY: a view reads immutable bytes through its pointer, and the pin is released by an atomic
 // store, from whichever thread; the handle itself must be fit for it.
-unsafe impl<R: Deref<Target = Reader> + Send> Send for Viewed<R> {}
+unsafe impl<R: Deref<Target = Reader> + Send> Send for ViewWithReader<R> {}
 // SAFETY: as above.
-unsafe impl<R: Deref<Target = Reader> + Sync> Sync for Viewed<R> {}
+unsafe impl<R: Deref<Target = Reader> + Sync> Sync for ViewWithReader<R> {}
 
 impl<'a> View<'a> {
     /// The object of a pin that nobody else releases, whose bytes begin at `start`.
@@ -258,11 +258,11 @@ impl<'a> View<'a> {
     pub fn into_owned<R: Deref<Target = Reader>>(self, owner: R) -> OwnedView<R> {
         assert!(std::ptr::eq(self.reader, &*owner), "the handle keeps the view's own reader");
         let view = ManuallyDrop::new(self);
-        Viewed { reader: owner, pin: view.pin, start: view.start }
+        ViewWithReader { reader: owner, pin: view.pin, start: view.start }
     }
 }
 
-impl<R: Deref<Target = Reader>> Viewed<R> {
+impl<R: Deref<Target = Reader>> ViewWithReader<R> {
     /// The object's data.
     #[inline]
     pub fn data(&self) -> &[u8] {
@@ -295,7 +295,7 @@ impl<R: Deref<Target = Reader>> Viewed<R> {
     }
 }
 
-impl<R: Deref<Target = Reader>> Drop for Viewed<R> {
+impl<R: Deref<Target = Reader>> Drop for ViewWithReader<R> {
     #[inline]
     fn drop(&mut self) {
         self.reader.channel.ledger().release(self.pin.entry());

@@ -109,8 +109,8 @@ impl Producer {
     #[inline]
     pub(crate) fn publish(&self, ring: &Ring<'_>) {
         // Pairs with the acquire in `Consumer::available`. An exchange and no store, because
-        // `bell::must_ring_once` follows and must not be overtaken: one locked instruction costs
-        // less than a store and a fence.
+        // `sleep_flag::must_ring_once` follows and must not be overtaken: one locked instruction
+        // costs less than a store and a fence.
         ring.tail.swap(self.tail, Ordering::SeqCst);
     }
 }

@@ -50,7 +50,7 @@ thread_local! {
 
 /// A received message.
 #[derive(Debug, Default)]
-pub struct Received {
+pub struct Message {
     /// Bytes of the message, now in the caller's buffer; 0 when the peer is gone.
     pub bytes: usize,
     /// The descriptors that came with it, also when they are more than allowed.
@@ -152,7 +152,7 @@ impl Connection {
 
     /// Receives one message into `into`, whose content is replaced. With `block` false and nothing
     /// there, the error's kind is `WouldBlock`.
-    pub fn recv(&self, into: &mut Vec<u8>, block: bool) -> io::Result<Received> {
+    pub fn recv(&self, into: &mut Vec<u8>, block: bool) -> io::Result<Message> {
         into.clear();
         let block = block && !edge::waited_elsewhere(&self.0, PollFlags::IN, None);
         SCRATCH.with_borrow_mut(|scratch| {
@@ -166,7 +166,7 @@ impl Connection {
         scratch: &mut [u8],
         into: &mut Vec<u8>,
         block: bool,
-    ) -> io::Result<Received> {
+    ) -> io::Result<Message> {
         let wait = if block { RecvFlags::empty() } else { RecvFlags::DONTWAIT };
         let flags = wait | RecvFlags::CMSG_CLOEXEC;
         let mut space = [MaybeUninit::uninit(); RECEIVED_BYTES];
@@ -177,7 +177,7 @@ impl Connection {
         });
         let message = match message {
             // The peer went away without reading everything: for us the same as its end.
-            Err(Errno::CONNRESET) => return Ok(Received::default()),
+            Err(Errno::CONNRESET) => return Ok(Message::default()),
             other => other?,
         };
         into.extend_from_slice(&scratch[..message.bytes.min(FRAME_BYTES_MAX)]);
@@ -190,7 +190,7 @@ impl Connection {
         let too_many = fds.len() > FRAME_FDS_MAX;
         let cut = message.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC);
         let truncated = cut || too_many;
-        Ok(Received { bytes: into.len(), fds, truncated })
+        Ok(Message { bytes: into.len(), fds, truncated })
     }
 
     /// Who is at the other end.

@@ -104,7 +104,7 @@ impl Table<'_> {
     pub(crate) fn get(
         &self,
         id: &ObjectId,
-        current: Current<'_>,
+        current: CurrentTable<'_>,
         ledger: &Ledger<'_>,
     ) -> Result<Lookup, TooManyPins> {
         let key = Key::of(id);
@@ -117,7 +117,7 @@ impl Table<'_> {
         &self,
         at: usize,
         id: &ObjectId,
-        current: Current<'_>,
+        current: CurrentTable<'_>,
         ledger: &Ledger<'_>,
     ) -> Result<Lookup, TooManyPins> {
         let key = Key::of(id);
@@ -161,7 +161,7 @@ fn prefetch_slot(slots: &[Slot], at: usize) {
 
 /// The control page's word that names the current table, and the number of the one looked at.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Current<'a> {
+pub(crate) struct CurrentTable<'a> {
     pub(crate) word: &'a AtomicU64,
     pub(crate) number: u64,
 }
@@ -171,7 +171,7 @@ pub(crate) struct Current<'a> {
 fn pin(
     slots: &[Slot],
     key: &Key,
-    current: Current<'_>,
+    current: CurrentTable<'_>,
     ledger: &Ledger<'_>,
     find: impl Fn() -> Option<(usize, Head)>,
 ) -> Result<Lookup, TooManyPins> {
@@ -203,7 +203,7 @@ fn pin(
 }
 
 #[cold]
-fn missing(current: Current<'_>) -> Lookup {
+fn missing(current: CurrentTable<'_>) -> Lookup {
     let is_current = current.word.load(Ordering::Acquire) == current.number;
     if is_current { Lookup::Missing } else { Lookup::TableChanged }
 }

@@ -11,7 +11,7 @@ use std::slice;
 use std::sync::Arc;
 
 use crate::copy;
-use crate::inherited::{self, Hidden};
+use crate::inherited::{self, HiddenRange};
 use crate::map::{Populate, WriteMap};
 use crate::memfd::Memfd;
 
@@ -19,7 +19,7 @@ use crate::memfd::Memfd;
 #[derive(Debug)]
 pub struct WriteExtent {
     /// Before the descriptor, so that it is shown again before that is closed.
-    hidden: Hidden,
+    hidden: HiddenRange,
     memfd: Memfd,
     map: WriteMap,
 }

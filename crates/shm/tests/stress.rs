@@ -28,8 +28,8 @@ use plasmon_proto::object::{ObjectMeta, Policy, Sizes, Traits};
 use plasmon_proto::ring::{Completion, Submission};
 use plasmon_shm::scan::PinCounts;
 use plasmon_shm::{
-    ChannelClient, ChannelDaemon, Connection, ControlDaemon, ControlReader, Found, HashKey,
-    IndexReader, IndexWriter, Listener, Memfd, Populate, ReadMap, Reader, SlotImage, Span, View,
+    ChannelClient, ChannelDaemon, Connection, ControlDaemon, ControlReader, HashKey, IndexReader,
+    IndexWriter, Listener, Memfd, Populate, ReadMap, ReadOutcome, Reader, SlotImage, Span, View,
     WriteExtent, WriteMap,
 };
 use plasmon_testkit::{Random, mix};
@@ -482,7 +482,7 @@ impl Reading {
             }
             let number = random.below(IDS);
             match self.reader.get(&id(number)).unwrap() {
-                Found::Object(view) => {
+                ReadOutcome::Object(view) => {
                     self.check(number, &view);
                     self.reads.fetch_add(1, Ordering::Relaxed);
                     // Every now and then a pin is kept for long, in the place of another one.
@@ -493,12 +493,12 @@ impl Reading {
                         }
                     }
                 }
-                Found::Missing => {
+                ReadOutcome::Missing => {
                     self.misses.fetch_add(1, Ordering::Relaxed);
                 }
-                Found::TableChanged => self.follow(),
-                Found::Parted => panic!("the daemon of this test parts from nobody"),
-                Found::Unmapped(held) => panic!("every extent is mapped: {:?}", held.image()),
+                ReadOutcome::TableChanged => self.follow(),
+                ReadOutcome::Parted => panic!("the daemon of this test parts from nobody"),
+                ReadOutcome::Unmapped(held) => panic!("every extent is mapped: {:?}", held.image()),
             }
         }
         for (number, view) in held.into_values() {

@@ -19,7 +19,7 @@ pub struct Output {
 
 /// A partition that is in the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sealed {
+pub struct SealedPartition {
     /// Its id.
     pub id: ObjectId,
     /// How many rows it has.
@@ -30,20 +30,20 @@ pub struct Sealed {
 /// process, they are deleted.
 #[derive(Debug)]
 #[must_use = "what is not published is deleted"]
-pub struct Sorted {
+pub struct UnpublishedPartitions {
     store: Client,
     scope: Scope,
-    partitions: Vec<Sealed>,
+    partitions: Vec<SealedPartition>,
 }
 
-impl Sorted {
+impl UnpublishedPartitions {
     /// What there is.
-    pub fn partitions(&self) -> &[Sealed] {
+    pub fn partitions(&self) -> &[SealedPartition] {
         &self.partitions
     }
 
     /// Makes the partitions stay, all of them at once.
-    pub fn publish(self) -> Result<Vec<Sealed>> {
+    pub fn publish(self) -> Result<Vec<SealedPartition>> {
         // What the store refuses after a seal has returned is said here.
         self.store.flush()?;
         self.scope.publish()?;
@@ -53,7 +53,7 @@ impl Sorted {
 
 impl Output {
     /// Sorts in memory. A result with a name has one partition unless the job says how many.
-    pub fn sort(&self, job: &Job<'_>) -> Result<Sorted> {
+    pub fn sort(&self, job: &Job<'_>) -> Result<UnpublishedPartitions> {
         let mut job = job.clone();
         if self.name.is_some() {
             job.partitions = job.partitions.or(Some(1));
@@ -68,12 +68,12 @@ impl Output {
         let ids: Vec<ObjectId> = sorted.iter().map(|partition| partition.memory.id()).collect();
         let scope = self.store.scope(&ids)?;
         let partitions = sorted.into_iter().map(seal).collect::<Result<_>>()?;
-        Ok(Sorted { store: self.store.clone(), scope, partitions })
+        Ok(UnpublishedPartitions { store: self.store.clone(), scope, partitions })
     }
 
     /// Makes the partitions of an external sort, each sealed before the next is begun, so that the
     /// store can spill it.
-    pub fn write(&self, mut merge: Merge<'_>) -> Result<Sorted> {
+    pub fn write(&self, mut merge: Merge<'_>) -> Result<UnpublishedPartitions> {
         let count = merge.partitions();
         let mut all = Vec::with_capacity(count);
         for at in 0..count {
@@ -93,7 +93,7 @@ impl Output {
                 partitions.push(seal(partition)?);
             }
         }
-        Ok(Sorted { store: self.store.clone(), scope, partitions })
+        Ok(UnpublishedPartitions { store: self.store.clone(), scope, partitions })
     }
 
     /// How a partition is put.
@@ -118,6 +118,6 @@ impl Output {
     }
 }
 
-fn seal(partition: Partition<Writer>) -> Result<Sealed> {
-    Ok(Sealed { id: partition.memory.seal()?, rows: partition.rows })
+fn seal(partition: Partition<Writer>) -> Result<SealedPartition> {
+    Ok(SealedPartition { id: partition.memory.seal()?, rows: partition.rows })
 }

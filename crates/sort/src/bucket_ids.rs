@@ -47,12 +47,12 @@ pub(crate) fn classify(
     if buckets.count() <= 1 << 8 {
         let found = finder.find::<u8>(count)?;
         let text_bytes = found.text_bytes(piece, columns, count);
-        let Found { ids, selected, rows } = found;
+        let BlockIds { ids, selected, rows } = found;
         return Ok(BucketAssignment { ids: BucketIds::Bytes(ids), selected, rows, text_bytes });
     }
     let found = finder.find::<u16>(count)?;
     let text_bytes = found.text_bytes(piece, columns, count);
-    let Found { ids, selected, rows } = found;
+    let BlockIds { ids, selected, rows } = found;
     Ok(BucketAssignment { ids: BucketIds::Words(ids), selected, rows, text_bytes })
 }
 
@@ -66,26 +66,26 @@ struct Finder<'a> {
 }
 
 /// See [`BucketAssignment`].
-struct Found<I> {
+struct BlockIds<I> {
     ids: Vec<I>,
     selected: Option<Vec<Vec<u32>>>,
     rows: Vec<u32>,
 }
 
 impl Finder<'_> {
-    fn find<I: BucketId>(&self, count: usize) -> Result<Found<I>> {
+    fn find<I: BucketId>(&self, count: usize) -> Result<BlockIds<I>> {
         match self.within {
             None => self.find_all(count),
             Some(within) if within.is_empty() => {
                 let selected = Some(vec![Vec::new(); self.piece.runs.len()]);
                 self.progress.advance(self.piece.rows as u64)?;
-                Ok(Found { ids: Vec::new(), selected, rows: Vec::new() })
+                Ok(BlockIds { ids: Vec::new(), selected, rows: Vec::new() })
             }
             Some(within) => self.find_within(within, count),
         }
     }
 
-    fn find_all<I: BucketId>(&self, count: usize) -> Result<Found<I>> {
+    fn find_all<I: BucketId>(&self, count: usize) -> Result<BlockIds<I>> {
         let (mut ids, mut rows) = (vec![I::default(); self.piece.rows], vec![0; count]);
         let mut prefixes = [0; BLOCK_ROWS];
         let mut left = ids.as_mut_slice();
@@ -103,11 +103,11 @@ impl Finder<'_> {
                 self.progress.advance(block.len() as u64)?;
             }
         }
-        Ok(Found { ids, selected: None, rows })
+        Ok(BlockIds { ids, selected: None, rows })
     }
 
     /// First whether a row is meant, by its prefix alone, and only then in which bucket it is.
-    fn find_within<I: BucketId>(&self, within: &Range<usize>, count: usize) -> Result<Found<I>> {
+    fn find_within<I: BucketId>(&self, within: &Range<usize>, count: usize) -> Result<BlockIds<I>> {
         let (low, high) =
             (self.buckets.range(within.start).0, self.buckets.range(within.end - 1).1);
         let (mut ids, mut rows) = (Vec::new(), vec![0; count]);
@@ -144,7 +144,7 @@ impl Finder<'_> {
             selected.push(own);
         }
         ids.shrink_to_fit();
-        Ok(Found { ids, selected: Some(selected), rows })
+        Ok(BlockIds { ids, selected: Some(selected), rows })
     }
 }
 
@@ -154,7 +154,7 @@ fn blocks(run: &Run) -> impl Iterator<Item = Range<usize>> + use<> {
     run.rows.clone().step_by(BLOCK_ROWS).map(move |from| from..end.min(from + BLOCK_ROWS))
 }
 
-impl<I: BucketId> Found<I> {
+impl<I: BucketId> BlockIds<I> {
     /// For each column of texts, its bytes in each bucket.
     fn text_bytes(&self, piece: &Piece, columns: &[Column], count: usize) -> Vec<Vec<u64>> {
         let sums = |column: &Column| match column.layout {

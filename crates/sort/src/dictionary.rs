@@ -34,15 +34,15 @@ use crate::nested::{Leaves, has, rebuild};
 #[derive(Debug)]
 pub(crate) struct Unifier {
     schema: SchemaRef,
-    columns: Vec<Vec<Growing>>,
+    columns: Vec<Vec<UnifiedDictionary>>,
 }
 
 /// The codes of values, by their bytes.
-type Known = HashMap<Box<[u8]>, u32>;
+type CodeTable = HashMap<Box<[u8]>, u32>;
 
 /// One dictionary that grows.
 #[derive(Debug)]
-struct Growing {
+struct UnifiedDictionary {
     index: DataType,
     /// All values, in the order of their codes.
     parts: Vec<ArrayRef>,
@@ -50,7 +50,7 @@ struct Growing {
     /// The values of the batch before, and their codes; `None`: their places.
     last: Option<(ArrayData, Option<Vec<u32>>)>,
     /// The code of each value, by its bytes; made when a second dictionary is met.
-    known: Option<(RowConverter, Known)>,
+    known: Option<(RowConverter, CodeTable)>,
     /// About how many bytes were made for it: the first dictionary is its producer's.
     own_bytes: u64,
 }
@@ -61,7 +61,7 @@ impl Unifier {
             if !has_dictionary(field.data_type()) {
                 return Ok(Vec::new());
             }
-            let mut found = Finding(Vec::new());
+            let mut found = DictionaryFinder(Vec::new());
             let empty = new_empty_array(field.data_type());
             rebuild(&empty, field.data_type(), &mut found)?;
             Ok(found.0)
@@ -77,13 +77,14 @@ impl Unifier {
         if growing.is_empty() {
             return Ok(array.clone());
         }
-        let codes = rebuild(array, array.data_type(), &mut Coding { growing, next: 0 });
+        let codes = rebuild(array, array.data_type(), &mut DictionaryEncoder { growing, next: 0 });
         codes.map_err(|source| self.named(at, source))
     }
 
     /// About how many bytes it has made for dictionaries, and the column that has most of them.
     pub(crate) fn own_bytes(&self) -> (u64, &str) {
-        let bytes = |column: &Vec<Growing>| column.iter().map(|one| one.own_bytes).sum::<u64>();
+        let bytes =
+            |column: &Vec<UnifiedDictionary>| column.iter().map(|one| one.own_bytes).sum::<u64>();
         let columns = self.columns.iter().zip(self.schema.fields());
         let most = columns.max_by_key(|(column, _)| bytes(column));
         (self.columns.iter().map(bytes).sum(), most.map_or("", |(_, field)| field.name()))
@@ -93,7 +94,7 @@ impl Unifier {
     pub(crate) fn dictionaries(&mut self) -> Result<Dictionaries> {
         let mut columns = Vec::with_capacity(self.columns.len());
         for at in 0..self.columns.len() {
-            let own = self.columns[at].iter_mut().map(Growing::dictionary);
+            let own = self.columns[at].iter_mut().map(UnifiedDictionary::dictionary);
             let own: Result<Vec<_>> = own.collect();
             columns.push(own.map_err(|source| self.named(at, source))?);
         }
@@ -111,16 +112,16 @@ impl Unifier {
     }
 }
 
-struct Finding(Vec<Growing>);
+struct DictionaryFinder(Vec<UnifiedDictionary>);
 
-impl Leaves for Finding {
+impl Leaves for DictionaryFinder {
     fn takes(&self, shape: &DataType) -> bool {
         matches!(shape, DataType::Dictionary(..))
     }
 
     fn replace(&mut self, array: &ArrayRef, shape: &DataType) -> Result<ArrayRef> {
         if let DataType::Dictionary(index, values) = shape {
-            self.0.push(Growing {
+            self.0.push(UnifiedDictionary {
                 index: (**index).clone(),
                 parts: vec![new_empty_array(values)],
                 count: 0,
@@ -133,12 +134,12 @@ impl Leaves for Finding {
     }
 }
 
-struct Coding<'a> {
-    growing: &'a mut [Growing],
+struct DictionaryEncoder<'a> {
+    growing: &'a mut [UnifiedDictionary],
     next: usize,
 }
 
-impl Leaves for Coding<'_> {
+impl Leaves for DictionaryEncoder<'_> {
     fn takes(&self, shape: &DataType) -> bool {
         matches!(shape, DataType::Dictionary(..))
     }
@@ -149,7 +150,7 @@ impl Leaves for Coding<'_> {
     }
 }
 
-impl Growing {
+impl UnifiedDictionary {
     fn codes(&mut self, array: &ArrayRef) -> Result<ArrayRef> {
         let array = array.as_any_dictionary();
         let values = array.values();
@@ -399,7 +400,11 @@ impl Dictionaries {
         if !self.has(at) {
             return Ok(array.clone());
         }
-        rebuild(array, shape, &mut Replacing { dictionaries: self.columns[at].iter(), make })
+        rebuild(
+            array,
+            shape,
+            &mut DictionaryReplacer { dictionaries: self.columns[at].iter(), make },
+        )
     }
 }
 
@@ -409,12 +414,12 @@ fn each_code(codes: &ArrayRef, mut see: impl FnMut(u32)) -> Result<()> {
     Ok(())
 }
 
-struct Replacing<'a, F> {
+struct DictionaryReplacer<'a, F> {
     dictionaries: std::slice::Iter<'a, Dictionary>,
     make: F,
 }
 
-impl<F: FnMut(&Dictionary, &ArrayRef) -> Result<ArrayRef>> Leaves for Replacing<'_, F> {
+impl<F: FnMut(&Dictionary, &ArrayRef) -> Result<ArrayRef>> Leaves for DictionaryReplacer<'_, F> {
     fn takes(&self, shape: &DataType) -> bool {
         matches!(shape, DataType::Dictionary(..))
     }
@@ -429,5 +434,5 @@ impl<F: FnMut(&Dictionary, &ArrayRef) -> Result<ArrayRef>> Leaves for Replacing<
 
 /// Whether a type has a dictionary at any depth.
 pub(crate) fn has_dictionary(shape: &DataType) -> bool {
-    has(shape, &Finding(Vec::new()))
+    has(shape, &DictionaryFinder(Vec::new()))
 }

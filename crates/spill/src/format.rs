@@ -5,7 +5,7 @@
 
 use std::io::{self, Read, Write};
 
-use crate::Described;
+use crate::FileMeta;
 
 /// The first bytes of a spill file.
 pub const MAGIC: [u8; 8] = *b"PLSMSPL1";
@@ -46,7 +46,7 @@ fn fill(file: &mut dyn Read, buffer: &mut [u8]) -> Result<(), BadFile> {
 }
 
 /// The bytes before the payload.
-pub fn encode_header(store: u64, object: &Described) -> Result<Vec<u8>, BadFile> {
+pub fn encode_header(store: u64, object: &FileMeta) -> Result<Vec<u8>, BadFile> {
     let description =
         postcard::to_allocvec(object).map_err(|_| BadFile::Damaged("not describable"))?;
     if description.len() > DESCRIPTION_BYTES_MAX {
@@ -65,7 +65,7 @@ pub fn encode_header(store: u64, object: &Described) -> Result<Vec<u8>, BadFile>
 }
 
 /// Reads what [`encode_header`] made and leaves the reader at the payload.
-pub fn read_header(store: u64, file: &mut dyn Read) -> Result<Described, BadFile> {
+pub fn read_header(store: u64, file: &mut dyn Read) -> Result<FileMeta, BadFile> {
     let mut fixed = [0; FIXED_BYTES];
     fill(file, &mut fixed)?;
     let word = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|byte| fixed[at + byte]));
@@ -90,7 +90,7 @@ pub fn read_header(store: u64, file: &mut dyn Read) -> Result<Described, BadFile
     if word(24) != crc32c::crc32c(&description) {
         return Err(BadFile::Damaged("the description does not match its checksum"));
     }
-    let object: Described = match postcard::take_from_bytes(&description) {
+    let object: FileMeta = match postcard::take_from_bytes(&description) {
         Ok((object, [])) => object,
         Ok(_) | Err(_) => return Err(BadFile::Damaged("the description cannot be read")),
     };

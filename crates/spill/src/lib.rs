@@ -71,7 +71,7 @@ pub use tier::{FileTier, TierConfig};
 
 /// What a tier remembers of an object besides its bytes, in the order in which its file has it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Described {
+pub struct FileMeta {
     /// The id.
     pub id: ObjectId,
     /// Its incarnation.
@@ -88,7 +88,7 @@ pub struct Described {
     pub construct_ms: u64,
 }
 
-impl Described {
+impl FileMeta {
     /// The description of an object.
     pub fn new(id: ObjectId, serial: u64, meta: ObjectMeta, attributes: Attributes) -> Self {
         let ObjectMeta { sizes, traits, created_ms, construct_ms } = meta;
@@ -115,7 +115,7 @@ pub struct Incarnation {
 #[derive(Debug, Default)]
 pub struct Scan {
     /// The objects.
-    pub objects: Vec<Described>,
+    pub objects: Vec<FileMeta>,
     /// Files that could not be read or removed; they are left where they are.
     pub skipped: Vec<Error>,
 }
@@ -135,7 +135,7 @@ pub type WritePiece<'a> = dyn FnMut(u64, &[u8]) -> io::Result<()> + 'a;
 /// What the daemon needs of a tier.
 pub trait SpillTier: Send {
     /// Writes an object; afterwards it is there whole, or not at all.
-    fn write(&mut self, object: &Described, from: Place<'_>) -> Result<(), Error>;
+    fn write(&mut self, object: &FileMeta, from: Place<'_>) -> Result<(), Error>;
     /// Reads an object back, checked against its checksum. `footprint_bytes` is the room that was
     /// made for it, and must be what [`Sizes::footprint`] says. `write` takes the bytes piece by
     /// piece, each with its distance from the object's start; they are not to be believed before

@@ -10,7 +10,7 @@ use plasmon_proto::ObjectId;
 use crate::disk::{Disk, RealDisk};
 use crate::folder::{LOCK_NAME, SUFFIX, TEMPORARY_SUFFIX, folder_of};
 use crate::format::{self, BadFile, TRAILER_BYTES};
-use crate::{Described, Error, Incarnation, Place, Scan, SpillTier, WritePiece};
+use crate::{Error, FileMeta, Incarnation, Place, Scan, SpillTier, WritePiece};
 
 /// Bytes moved at once. Large enough that a system call does not count, small enough for the cache.
 const CHUNK_BYTES: usize = 256 * 1024;
@@ -136,7 +136,7 @@ impl<D: Disk> FileTier<D> {
         }
     }
 
-    fn described(&mut self, path: &Path) -> Result<Option<(Described, u64)>, Error> {
+    fn described(&mut self, path: &Path) -> Result<Option<(FileMeta, u64)>, Error> {
         let mut file = self.disk.open(path).map_err(io_error("open", path))?;
         match format::read_header(self.store, &mut *file) {
             Ok(object) => {
@@ -151,7 +151,7 @@ impl<D: Disk> FileTier<D> {
 }
 
 impl<D: Disk> SpillTier for FileTier<D> {
-    fn write(&mut self, object: &Described, from: Place<'_>) -> Result<(), Error> {
+    fn write(&mut self, object: &FileMeta, from: Place<'_>) -> Result<(), Error> {
         let which = Incarnation { id: object.id, serial: object.serial };
         let (path, temporary) = (self.path(which, SUFFIX), self.path(which, TEMPORARY_SUFFIX));
         let header = format::encode_header(self.store, object).map_err(|e| named(e, &path))?;
@@ -283,7 +283,7 @@ fn file_bytes(header_bytes: usize, payload_bytes: u64) -> u64 {
     header_bytes as u64 + payload_bytes + TRAILER_BYTES as u64
 }
 
-fn which_is(object: &Described) -> Incarnation {
+fn which_is(object: &FileMeta) -> Incarnation {
     Incarnation { id: object.id, serial: object.serial }
 }
 

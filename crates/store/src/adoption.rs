@@ -32,7 +32,7 @@ pub(crate) const ENDED_MAX: usize = 1024;
 
 /// A namespace that belongs to a client.
 #[derive(Debug)]
-pub(crate) struct Adopted {
+pub(crate) struct AdoptedNamespace {
     parent: ClientNo,
     /// Not more than this, 0 for no limit.
     bytes_max: u64,
@@ -48,7 +48,7 @@ pub(crate) struct Namespace {
 /// All adopted namespaces, and the last that ended.
 #[derive(Debug, Default)]
 pub(crate) struct Adoptions {
-    adopted: BTreeMap<String, Adopted>,
+    adopted: BTreeMap<String, AdoptedNamespace>,
     /// What is in each namespace, adopted or not, so that nobody has to look for it.
     spaces: BTreeMap<String, Namespace>,
     ended: BTreeSet<String>,
@@ -72,7 +72,7 @@ impl Remains {
     }
 }
 
-impl Adopted {
+impl AdoptedNamespace {
     #[cfg(test)]
     pub(crate) fn parent(&self) -> ClientNo {
         self.parent
@@ -128,7 +128,7 @@ impl Adoptions {
             .get(&name.namespace)
             .map_or(0, |space| space.bytes.saturating_sub(space.ids.get(id).copied().unwrap_or(0)));
         match self.adopted.get(&name.namespace) {
-            Some(Adopted { bytes_max, .. })
+            Some(AdoptedNamespace { bytes_max, .. })
                 if *bytes_max > 0 && bytes.saturating_add(content) > *bytes_max =>
             {
                 Err(Code::QuotaExceeded)
@@ -139,7 +139,7 @@ impl Adoptions {
 
     /// Ends what the client has adopted; what is in it.
     fn end_of(&mut self, client: ClientNo) -> Vec<Remains> {
-        let of_client = |(_, adopted): &(&String, &Adopted)| adopted.parent == client;
+        let of_client = |(_, adopted): &(&String, &AdoptedNamespace)| adopted.parent == client;
         let ended: Vec<String> =
             self.adopted.iter().filter(of_client).map(|(name, _)| name.clone()).collect();
         let mut remains = Vec::new();
@@ -162,7 +162,7 @@ impl Adoptions {
     }
 
     #[cfg(test)]
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&String, &Adopted)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&String, &AdoptedNamespace)> {
         self.adopted.iter()
     }
 

@@ -14,7 +14,7 @@ pub(crate) struct Asker {
 
 /// A request that is answered later, if the connection that it came on is still there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Asked {
+pub(crate) struct PendingReply {
     pub(crate) connection: u64,
     pub(crate) request: u64,
 }

@@ -10,7 +10,7 @@ use crate::asker::{Answer, Asker};
 use crate::event::{ClientNo, Peer};
 use crate::memory::Leases;
 use crate::scopes::{Scope, Scopes};
-use crate::waits::WaiterNo;
+use crate::wait_table::WaiterNo;
 
 /// The session of objects that belong to nobody.
 pub(crate) const NOBODY: u32 = 0;

@@ -169,7 +169,7 @@ impl<D: Directory> Objects<D> {
     /// anybody is told anything.
     pub(crate) fn hide_followers(&mut self, hidden: &[Entry], now_ms: u64) -> Vec<Entry> {
         let mut followers = Vec::new();
-        let mut named = Named::default();
+        let mut named = MentionCounts::default();
         for entry in hidden {
             self.follow(entry, now_ms, &mut named, &mut followers);
         }
@@ -185,7 +185,13 @@ impl<D: Directory> Objects<D> {
         followers
     }
 
-    fn follow(&self, holder: &Entry, now_ms: u64, named: &mut Named, followers: &mut Vec<Entry>) {
+    fn follow(
+        &self,
+        holder: &Entry,
+        now_ms: u64,
+        named: &mut MentionCounts,
+        followers: &mut Vec<Entry>,
+    ) {
         let Some(extras) = self.extras_of(holder.record) else { return };
         for id in &extras.attributes.members {
             if followers.len() == PIECE {
@@ -214,7 +220,7 @@ impl<D: Directory> Objects<D> {
         if followers.is_empty() {
             return Vec::new();
         }
-        let mut named = Named::default();
+        let mut named = MentionCounts::default();
         for (entry, pins) in hidden.iter().zip(pins) {
             if self.is_free_of_pins(entry, *pins) {
                 self.name_members(entry, &mut named);
@@ -242,7 +248,7 @@ impl<D: Directory> Objects<D> {
         gone
     }
 
-    fn name_members(&self, holder: &Entry, named: &mut Named) {
+    fn name_members(&self, holder: &Entry, named: &mut MentionCounts) {
         let extras = self.extras_of(holder.record);
         for id in extras.into_iter().flat_map(|extras| &extras.attributes.members) {
             named.count(id);
@@ -252,9 +258,9 @@ impl<D: Directory> Objects<D> {
 
 /// How often composites that go name each member.
 #[derive(Debug, Default)]
-struct Named(BTreeMap<ObjectId, u32>);
+struct MentionCounts(BTreeMap<ObjectId, u32>);
 
-impl Named {
+impl MentionCounts {
     fn count(&mut self, id: &ObjectId) -> u32 {
         let count = self.0.entry(*id).or_default();
         *count += 1;

@@ -26,7 +26,7 @@ const FRESH_MAX: usize = PIECE;
 
 /// Deleted objects whose memory is not free yet.
 #[derive(Debug, Default)]
-pub(crate) struct Lingering {
+pub(crate) struct DeferredFrees {
     /// Records that nobody looked for in the ledgers yet.
     fresh: Vec<u32>,
     /// Records by serial that were pinned when they were looked for.
@@ -49,7 +49,7 @@ pub(crate) enum Again {
     From(u64),
 }
 
-impl Lingering {
+impl DeferredFrees {
     pub(crate) fn len(&self) -> usize {
         self.fresh.len() + self.pinned.len()
     }

@@ -7,7 +7,7 @@ use plasmon_proto::{Attributes, Code, ObjectId};
 
 use crate::accounts::Owner;
 use crate::effect::Effect;
-use crate::event::{ClientNo, Event, Sealing};
+use crate::event::{ClientNo, Event, SealTarget};
 use crate::ports::Directory;
 use crate::records::LISTED;
 use crate::store::Store;
@@ -46,7 +46,7 @@ impl<D: Directory> Store<D> {
                 }
             }
             Event::Request(client, request, body) => self.request(client, request, body),
-            Event::Seal(client, request, Sealing { id, target }, attributes) => {
+            Event::Seal(client, request, SealTarget { id, target }, attributes) => {
                 if self.admits(client, request, true) {
                     self.seal(client, request, id, target, attributes);
                 }
@@ -159,11 +159,12 @@ impl<D: Directory> Store<D> {
                 return self.lease(client, crate::asker::Answer::Socket(request), size);
             }
             Request::Create { id, sizes, traits, strict } => {
-                let wanted = crate::creating::Wanted { id, sizes, traits, strict };
+                let wanted = crate::construction::CreateRequest { id, sizes, traits, strict };
                 return self.create(client, request, wanted);
             }
             Request::CreateGrowing { id, traits, bytes, open_ended } => {
-                let beginning = crate::growing::Beginning { id, traits, bytes, open_ended };
+                let beginning =
+                    crate::growing_objects::NewGrowing { id, traits, bytes, open_ended };
                 return self.create_growing(client, request, beginning);
             }
             Request::Grow { id, bytes } => return self.grow(client, request, id, bytes),
@@ -179,7 +180,7 @@ impl<D: Directory> Store<D> {
             Request::Get { ids } => return self.get(client, request, ids),
             Request::OpenSpilled { id } => return self.open_spilled(client, request, id),
             Request::Wait { ids, count, timeout_ms, beyond_end } => {
-                let until = crate::waiting::Until { count, timeout_ms, beyond_end };
+                let until = crate::wait_requests::Until { count, timeout_ms, beyond_end };
                 return self.wait(client, request, ids, until);
             }
             Request::Abort { id } => self

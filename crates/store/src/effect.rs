@@ -2,7 +2,7 @@
 
 use plasmon_proto::Attributes;
 use plasmon_proto::ObjectId;
-use plasmon_proto::message::{ExtentId, Granted, Lost, Notice, Range, Reply, SpillFile};
+use plasmon_proto::message::{ExtentId, Grant, MissingClaims, Notice, Range, Reply, SpillFile};
 use plasmon_proto::object::ObjectMeta;
 use plasmon_proto::ring::Completion;
 
@@ -14,11 +14,11 @@ pub enum Effect {
     /// Answer a request.
     Reply(ClientNo, u64, Reply),
     /// Answer a `Lease` request, with the extent's writable descriptor.
-    Lease(ClientNo, u64, Granted),
+    Lease(ClientNo, u64, Grant),
     /// Answer a `Create` request, with the extent's writable descriptor.
-    Created(ClientNo, u64, Granted),
+    Created(ClientNo, u64, Grant),
     /// A client that came back is told what of the memory that it named it does not have.
-    Resumed(ClientNo, Lost),
+    Resumed(ClientNo, MissingClaims),
     /// Put a record into a client's completion ring.
     Complete(ClientNo, Completion),
     /// Tell a subscriber, in order with its other notices.

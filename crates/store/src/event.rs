@@ -1,6 +1,6 @@
 //! What can happen to a store.
 
-use plasmon_proto::message::{Access, Creating, ExtentId, Range, Request};
+use plasmon_proto::message::{Access, ExtentId, PendingObject, Range, Request};
 use plasmon_proto::object::ObjectMeta;
 use plasmon_proto::ring::Submission;
 use plasmon_proto::{Attributes, ObjectId};
@@ -32,7 +32,7 @@ pub struct Peer {
 
 /// A sealed object that a restarted daemon found in the index or in the spill tier.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Recovered {
+pub struct RecoveredObject {
     /// The id.
     pub id: ObjectId,
     /// Its incarnation.
@@ -75,7 +75,7 @@ pub enum OpenedFile {
 
 /// Which object is sealed, and under which id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sealing {
+pub struct SealTarget {
     /// The id that it was created with.
     pub id: ObjectId,
     /// The id that it has from now on; an object of that id is replaced unless it is the same.
@@ -89,7 +89,7 @@ pub enum Event {
     Connect(ClientNo, Peer),
     /// A client that was away has a connection again, and still holds this. Answered with
     /// [`crate::Effect::Resumed`] before anything else is said to the client.
-    Resume(ClientNo, Vec<Range>, Vec<Creating>),
+    Resume(ClientNo, Vec<Range>, Vec<PendingObject>),
     /// Its connection broke, and something is lent to it ([`crate::Store::is_lent_to`]) that it may
     /// be writing to. Its ring goes on. `Resume` or `Disconnect` follows.
     Part(ClientNo),
@@ -102,7 +102,7 @@ pub enum Event {
     /// It asked to seal an object, and the daemon read the attributes behind the metadata, which
     /// [`crate::Store::creating`] locates; `None` means that they are no attributes. For an object
     /// without attributes, a plain `Request` does as well.
-    Seal(ClientNo, u64, Sealing, Option<Attributes>),
+    Seal(ClientNo, u64, SealTarget, Option<Attributes>),
     /// It submitted a record at this position of its ring. For a `Put`, the daemon read the
     /// attributes from the memory; `None` means that they are no attributes or the range is not
     /// there.

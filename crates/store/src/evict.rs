@@ -6,11 +6,11 @@ use crate::asker::Asker;
 
 /// An eviction that a client asked for.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Evicting {
+pub(crate) struct EvictionRequest {
     asker: Asker,
     request: u64,
     bytes: u64,
-    done: Evicted,
+    done: EvictionTotals,
     /// How many objects are still to be tried.
     left: usize,
     /// Where to go on among those that are spilled instead.
@@ -19,7 +19,7 @@ pub(crate) struct Evicting {
 
 /// What an eviction freed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Evicted {
+pub(crate) struct EvictionTotals {
     /// In the measure that the caller asked in.
     pub(crate) bytes: u64,
     pub(crate) objects: u64,
@@ -36,7 +36,7 @@ pub(crate) enum Measure {
 
 /// Whose objects may be evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Whose {
+pub(crate) enum EvictionScope {
     /// Those of everybody without a share.
     Anybodys,
     /// Those of the client of this session.

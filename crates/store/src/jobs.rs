@@ -20,7 +20,7 @@ use plasmon_proto::message::ExtentId;
 
 use crate::asker::{Answer, Asker};
 use crate::event::Ticket;
-use crate::memory::Placed;
+use crate::memory::PlacedRange;
 use crate::room::{Search, Stuck};
 
 /// How often the machine may refuse memory for one request before the request fails.
@@ -126,7 +126,7 @@ impl Job {
 /// Requests for memory that are not answered yet.
 #[derive(Debug, Default)]
 pub(crate) struct Jobs {
-    reserving: BTreeMap<Ticket, (Job, Placed)>,
+    reserving: BTreeMap<Ticket, (Job, PlacedRange)>,
     /// Requests that wait for objects to be spilled or looked for, in their order.
     waiting_for_room: VecDeque<Job>,
     /// When it was last found that nothing can go.
@@ -141,7 +141,7 @@ impl Jobs {
     }
 
     /// The places that are being reserved.
-    pub(crate) fn reserving(&self) -> impl Iterator<Item = (&Job, &Placed)> {
+    pub(crate) fn reserving(&self) -> impl Iterator<Item = (&Job, &PlacedRange)> {
         self.reserving.values().map(|(job, placed)| (job, placed))
     }
 

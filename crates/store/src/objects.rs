@@ -7,15 +7,15 @@ use plasmon_proto::message::Range;
 use plasmon_proto::object::{ObjectMeta, Sizes};
 use plasmon_proto::{Name, ObjectId, ObjectState};
 
-use crate::creating::PendingObjects;
-use crate::deletes::Lingering;
+use crate::construction::PendingObjects;
+use crate::deferred_delete::DeferredDeletes;
+use crate::deletes::DeferredFrees;
 use crate::extras::Extras;
-use crate::kept::KeptFiles;
 use crate::ports::{Directory, Entry};
 use crate::recent_ends::RecentEnds;
 use crate::records::{CACHE, EXTRAS, HIDDEN, Records, SPILLING};
+use crate::retained_files::KeptFiles;
 use crate::spill::SpillTier;
-use crate::unused::DeferredDeletes;
 
 /// All objects of a store.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ pub(crate) struct Objects<D> {
     pub(crate) tier: SpillTier,
     /// Files of objects that are in memory.
     pub(crate) kept: KeptFiles,
-    pub(crate) lingering: Lingering,
+    pub(crate) lingering: DeferredFrees,
     pub(crate) deferred_deletes: DeferredDeletes,
     /// Objects with a time to live: when, which, which incarnation.
     pub(crate) expiries: BTreeSet<(u64, ObjectId, u64)>,
@@ -74,7 +74,7 @@ impl<D: Directory> Objects<D> {
             pending_objects: PendingObjects::default(),
             tier: SpillTier::default(),
             kept: KeptFiles::default(),
-            lingering: Lingering::default(),
+            lingering: DeferredFrees::default(),
             deferred_deletes: DeferredDeletes::default(),
             expiries: BTreeSet::new(),
             unheld: Vec::new(),

@@ -4,7 +4,7 @@
 
 use plasmon_proto::message::{ExtentId, Range};
 
-use crate::event::{Recovered, RecoveredExtent};
+use crate::event::{RecoveredExtent, RecoveredObject};
 use crate::memory::Memory;
 
 /// What was found about the objects, by their places in the list.
@@ -29,7 +29,7 @@ struct Place {
 
 /// Looks at all objects; those without a range are spilled, and passed by.
 pub(crate) fn look_at(
-    objects: &[Recovered],
+    objects: &[RecoveredObject],
     extents: &[RecoveredExtent],
     memory: &Memory,
 ) -> Places {
@@ -76,7 +76,7 @@ impl Places {
         &mut self,
         extent: &RecoveredExtent,
         group: &[Place],
-        objects: &[Recovered],
+        objects: &[RecoveredObject],
         memory: &Memory,
     ) {
         let (mut end, mut sound, mut last) = (0, 0, 0);

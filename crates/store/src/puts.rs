@@ -4,7 +4,7 @@ use plasmon_proto::message::{ExtentId, Range};
 use plasmon_proto::object::{ObjectMeta, Sizes, Traits};
 use plasmon_proto::{Attributes, Code, ObjectId};
 
-use crate::creating::Stage;
+use crate::construction::Stage;
 use crate::event::ClientNo;
 use crate::extras::Extras;
 use crate::memory::LeaseError;
@@ -24,7 +24,7 @@ pub(crate) struct Put {
 
 /// What a put completes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Announced {
+enum PriorClaim {
     /// Nothing: it is the first that is heard of the object.
     No,
     /// An announcement.
@@ -59,7 +59,7 @@ impl<D: Directory> Store<D> {
             }
         };
         let owner = match announced {
-            Announced::WithMemory(session) => session,
+            PriorClaim::WithMemory(session) => session,
             _ => self.carve(client, range)?,
         };
         let checked = match attributes {
@@ -71,7 +71,7 @@ impl<D: Directory> Store<D> {
                 .map(|()| it),
             _ => Err(Code::BadRequest),
         };
-        if announced != Announced::No {
+        if announced != PriorClaim::No {
             self.end_creating(&put.id);
         }
         match checked {
@@ -108,13 +108,13 @@ impl<D: Directory> Store<D> {
     }
 
     /// What the client said of this id before, or why it cannot put it.
-    fn announced_by(&self, client: ClientNo, put: &Put, range: Range) -> Result<Announced, Code> {
+    fn announced_by(&self, client: ClientNo, put: &Put, range: Range) -> Result<PriorClaim, Code> {
         if !self.objects.pending_objects.is_empty()
             && let Some(creating) = self.objects.pending_objects.get(&put.id)
         {
             return match creating.stage {
                 _ if !self.sessions.is_creator(client, creating) => Err(Code::Exists),
-                Stage::Announced => Ok(Announced::Bare),
+                Stage::Announced => Ok(PriorClaim::Bare),
                 // A strict object is published only by its seal, and so is one that grows: its
                 // writer could still change the size of its extent under a reader.
                 Stage::Writing(known)
@@ -123,12 +123,16 @@ impl<D: Directory> Store<D> {
                         && !creating.strict
                         && creating.growing.is_none() =>
                 {
-                    Ok(Announced::WithMemory(creating.owner))
+                    Ok(PriorClaim::WithMemory(creating.owner))
                 }
                 _ => Err(Code::Exists),
             };
         }
-        if self.objects.tier.get(&put.id).is_some() { Err(Code::Exists) } else { Ok(Announced::No) }
+        if self.objects.tier.get(&put.id).is_some() {
+            Err(Code::Exists)
+        } else {
+            Ok(PriorClaim::No)
+        }
     }
 
     /// Takes an object's memory out of the client's leases. Returns the client's session.

@@ -5,12 +5,12 @@ use plasmon_proto::message::{Failure, Filter, Reply};
 use plasmon_proto::object::{Level, ObjectInfo};
 use plasmon_proto::{Code, ObjectId, ObjectState};
 
-use crate::creating::Creating;
+use crate::construction::Construction;
 use crate::deletes::too_many_ids;
 use crate::ports::{Directory, Entry};
 use crate::records::{EXTRAS, HIDDEN, LISTED};
 use crate::sessions::Sessions;
-use crate::spill::Spilled;
+use crate::spill::SpilledObject;
 use crate::store::Store;
 use crate::subscriptions::matches;
 use crate::work::EXAMINED_MAX;
@@ -167,7 +167,7 @@ impl<D: Directory> Store<D> {
         }
     }
 
-    fn creating_info(&self, id: &ObjectId, creating: &Creating) -> ObjectInfo {
+    fn creating_info(&self, id: &ObjectId, creating: &Construction) -> ObjectInfo {
         ObjectInfo {
             state: ObjectState::Creating,
             sizes: creating.sizes,
@@ -179,7 +179,7 @@ impl<D: Directory> Store<D> {
         }
     }
 
-    fn spilled_info(&self, id: &ObjectId, spilled: &Spilled) -> ObjectInfo {
+    fn spilled_info(&self, id: &ObjectId, spilled: &SpilledObject) -> ObjectInfo {
         ObjectInfo {
             state: spilled.state(),
             sizes: spilled.meta.sizes,

@@ -6,7 +6,7 @@
 //! may be evicted, and those with policy keep, which may be spilled. Members of composites are in
 //! neither.
 
-use crate::numbers::FreeNumbers;
+use crate::free_numbers::FreeNumbers;
 use crate::ports::SlotNo;
 
 /// No record.

@@ -4,22 +4,22 @@
 //! sealed, deletes again what was being deleted, and finds the gaps between. A gap may be leased to
 //! a writer that is still at work. Such an extent is *quarantined*: its gaps stay in doubt until
 //! the daemon says whose it is ([`Store::writer_back`]). Then they count as leased to that client,
-//! which is away like one whose connection broke ([`crate::departure`]), because records that it
+//! which is away like one whose connection broke ([`crate::disconnect`]), because records that it
 //! submitted while there was no daemon may be about any of them, until it says what it really
 //! holds. Only gaps within the range that was last in the writer's hands can be leased; the others
 //! are free.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use plasmon_proto::message::{self, ExtentId, Lost, Range};
+use plasmon_proto::message::{self, ExtentId, MissingClaims, Range};
 use plasmon_proto::object::Level;
 use plasmon_proto::{ObjectId, ObjectState};
 
 use crate::clients::Clients;
 use crate::clients::NOBODY;
-use crate::creating::{Stage, Wanted};
+use crate::construction::{CreateRequest, Stage};
 use crate::effect::Effect;
-use crate::event::{ClientNo, Recovered, RecoveredExtent};
+use crate::event::{ClientNo, RecoveredExtent, RecoveredObject};
 use crate::extras::Extras;
 use crate::memory::{Domain, Extent};
 use crate::objects::Objects;
@@ -27,9 +27,9 @@ use crate::places::{self, Places};
 use crate::ports::{Directory, Entry};
 use crate::records::{CACHE, EXTRAS, HIDDEN, RECOVERED};
 use crate::space::Space;
-use crate::spill::Spilled;
+use crate::spill::SpilledObject;
 use crate::store::Store;
-use crate::work::{Left, Lent};
+use crate::work::{Leftover, ReturnedLeases};
 
 /// Record numbers beyond the number of objects that are still believed.
 const RECORDS_SPARE: u32 = 1 << 20;
@@ -45,7 +45,7 @@ impl<D: Directory> Store<D> {
         &mut self,
         now_ms: u64,
         extents: &[RecoveredExtent],
-        mut objects: Vec<Recovered>,
+        mut objects: Vec<RecoveredObject>,
         effects: &mut Vec<Effect>,
     ) -> Vec<ObjectId> {
         std::mem::swap(&mut self.out, effects);
@@ -76,7 +76,12 @@ impl<D: Directory> Store<D> {
 
     /// Takes over the objects of a spill tier that could not be read when the store was taken over.
     /// What is known of an id by now counts more than an old file.
-    pub fn adopt_tier(&mut self, now_ms: u64, objects: Vec<Recovered>, effects: &mut Vec<Effect>) {
+    pub fn adopt_tier(
+        &mut self,
+        now_ms: u64,
+        objects: Vec<RecoveredObject>,
+        effects: &mut Vec<Effect>,
+    ) {
         std::mem::swap(&mut self.out, effects);
         self.now_ms = now_ms.max(self.now_ms);
         let newest = objects.iter().map(|object| object.serial).max().unwrap_or(0);
@@ -106,7 +111,11 @@ impl<D: Directory> Store<D> {
     }
 
     /// Gives every object in memory its record. Returns the members of the composites.
-    fn adopt_objects(&mut self, objects: &mut [Recovered], places: &Places) -> Vec<Vec<ObjectId>> {
+    fn adopt_objects(
+        &mut self,
+        objects: &mut [RecoveredObject],
+        places: &Places,
+    ) -> Vec<Vec<ObjectId>> {
         for at in &places.broken {
             self.objects.discard(&objects[*at]);
         }
@@ -147,7 +156,7 @@ impl<D: Directory> Store<D> {
         composites
     }
 
-    fn adopt_object(&mut self, record: u32, object: &Recovered) {
+    fn adopt_object(&mut self, record: u32, object: &RecoveredObject) {
         self.space.hold_content(&mut self.sessions.clients, NOBODY, &object.meta.sizes);
         if self.is_evictable(object.meta.traits.policy) {
             self.objects.records.get_mut(record).flags |= CACHE;
@@ -172,7 +181,7 @@ impl<D: Directory> Store<D> {
 
     /// Objects of the spill tier. One that is also in memory was on its way there or back. Returns
     /// the members of the composites.
-    fn adopt_spilled(&mut self, objects: Vec<Recovered>) -> Vec<Vec<ObjectId>> {
+    fn adopt_spilled(&mut self, objects: Vec<RecoveredObject>) -> Vec<Vec<ObjectId>> {
         let (mut composites, void) = (Vec::new(), self.objects.directory.void());
         // The newest incarnation counts; they come in the order of their serials.
         for object in objects.into_iter().rev() {
@@ -193,7 +202,7 @@ impl<D: Directory> Store<D> {
             if let Some(name) = &extras.attributes.name {
                 self.sessions.adoptions.born(name, object.id, &object.meta.sizes);
             }
-            let spilled = Spilled {
+            let spilled = SpilledObject {
                 serial: object.serial,
                 meta: object.meta,
                 extras,
@@ -264,11 +273,11 @@ impl<D: Directory> Store<D> {
         &mut self,
         client: ClientNo,
         leases: &[Range],
-        creating: Vec<message::Creating>,
+        creating: Vec<message::PendingObject>,
     ) {
         let Some(found) = self.sessions.clients.come_back(client) else { return };
         let session = found.session;
-        let mut lost = Lost::default();
+        let mut lost = MissingClaims::default();
         for object in creating {
             let id = object.id;
             if !self.resume_creating(client, object) {
@@ -292,14 +301,19 @@ impl<D: Directory> Store<D> {
             self.say_lent(client, extent);
             self.out.push(Effect::Writer(extent, Some(client)));
         }
-        self.work.leave(Left::Leases(Lent { session, leases: rest, unsure, gone: false }));
-        self.work.leave(Left::Unnamed(session, unnamed));
+        self.work.leave(Leftover::Leases(ReturnedLeases {
+            session,
+            leases: rest,
+            unsure,
+            gone: false,
+        }));
+        self.work.leave(Leftover::Unnamed(session, unnamed));
         self.out.push(Effect::Resumed(client, lost));
     }
 
     /// Whether the client goes on creating this object.
-    fn resume_creating(&mut self, client: ClientNo, object: message::Creating) -> bool {
-        let message::Creating { id, sizes, traits, range, strict } = object;
+    fn resume_creating(&mut self, client: ClientNo, object: message::PendingObject) -> bool {
+        let message::PendingObject { id, sizes, traits, range, strict } = object;
         let Some(found) = self.sessions.clients.get_mut(client) else { return false };
         let (session, connection) = (found.session, found.connection);
         if let Some(known) = self.objects.pending_objects.get_mut(&id) {
@@ -324,7 +338,7 @@ impl<D: Directory> Store<D> {
         if strict {
             self.space.memory.set_strict(range.extent);
         }
-        let wanted = Wanted { id, sizes, traits, strict };
+        let wanted = CreateRequest { id, sizes, traits, strict };
         if self.begin(client, &wanted, Stage::Writing(range), range.bytes).is_err() {
             self.space.memory.release(range, range.bytes, &mut self.out);
             return false;
@@ -347,10 +361,10 @@ impl Space {
 impl<D: Directory> Objects<D> {
     /// An object that the daemon before was about to give the memory of up was not deleted, nor was
     /// one that it was about to replace, unless the new one is there.
-    fn show_leaving(&mut self, objects: &mut [Recovered]) {
+    fn show_leaving(&mut self, objects: &mut [RecoveredObject]) {
         let Some(leaving) = self.directory.leaving() else { return };
-        let in_memory = |it: &Recovered| it.range.is_some();
-        let is_leaving = |it: &Recovered| it.hidden && in_memory(it) && it.serial == leaving;
+        let in_memory = |it: &RecoveredObject| it.range.is_some();
+        let is_leaving = |it: &RecoveredObject| it.hidden && in_memory(it) && it.serial == leaving;
         if let Some(at) = objects.iter().position(is_leaving) {
             let id = objects[at].id;
             let is_replaced = objects.iter().any(|it| it.id == id && !it.hidden && in_memory(it));
@@ -362,7 +376,7 @@ impl<D: Directory> Objects<D> {
         self.directory.set_leaving(None);
     }
 
-    fn discard(&mut self, object: &Recovered) {
+    fn discard(&mut self, object: &RecoveredObject) {
         if !object.hidden {
             self.directory.hide(&[object.slot]);
             self.recent_ends.add(object.id, ObjectState::Corrupt);
@@ -371,9 +385,9 @@ impl<D: Directory> Objects<D> {
     }
 
     /// The records of the objects in memory, [`NO_RECORD`] for one whose number cannot be kept.
-    fn claim_records(&mut self, objects: &[Recovered], is_broken: &[bool]) -> Vec<u32> {
+    fn claim_records(&mut self, objects: &[RecoveredObject], is_broken: &[bool]) -> Vec<u32> {
         let limit = RECORDS_SPARE.saturating_add(objects.len() as u32).saturating_mul(2);
-        let claim = |(object, is_broken): (&Recovered, &bool)| {
+        let claim = |(object, is_broken): (&RecoveredObject, &bool)| {
             let flags = RECOVERED | if object.hidden { HIDDEN } else { 0 };
             if object.range.is_none()
                 || *is_broken
@@ -388,8 +402,8 @@ impl<D: Directory> Objects<D> {
     }
 
     /// Inserts an entry anew whose record number cannot be kept.
-    fn rehouse(&mut self, object: &Recovered) -> u32 {
-        let Recovered { id, serial, meta, hidden, .. } = *object;
+    fn rehouse(&mut self, object: &RecoveredObject) -> u32 {
+        let RecoveredObject { id, serial, meta, hidden, .. } = *object;
         let range = object.range.expect("objects in memory have a range");
         let record = self.records.allocate(NOBODY, RECOVERED);
         let entry = Entry { serial, id, range, meta, record };
@@ -415,7 +429,7 @@ fn parted(range: Range, by: Range) -> [Range; 3] {
     [part(range.offset, from), part(from, until), part(until, end)]
 }
 
-fn recovered_extras(object: &Recovered) -> Extras {
+fn recovered_extras(object: &RecoveredObject) -> Extras {
     let attributes = object.attributes.clone();
     let sealed_ms = object.meta.sealed_ms();
     let expires_ms = attributes.ttl_ms.map(|ttl_ms| sealed_ms.saturating_add(ttl_ms));

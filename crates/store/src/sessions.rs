@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use crate::adoption::Adoptions;
 use crate::clients::Clients;
 use crate::event::Ticket;
-use crate::opening::Opening;
-use crate::waits::Waits;
+use crate::file_opening::FileOpening;
+use crate::wait_table::Waits;
 
 /// All clients of a store, with what they wait for and what they read.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ pub(crate) struct Sessions {
     /// Pins that the store counts for clients without a ledger, by serial.
     pub(crate) pins: BTreeMap<u64, u32>,
     /// Files that the daemon opens for clients.
-    pub(crate) openings: BTreeMap<Ticket, Opening>,
+    pub(crate) openings: BTreeMap<Ticket, FileOpening>,
 }
 
 impl Sessions {

@@ -15,7 +15,7 @@ use plasmon_proto::object::Sizes;
 use crate::clients::Clients;
 use crate::content::content_bytes;
 use crate::event::ClientNo;
-use crate::evict::{Measure, Whose};
+use crate::evict::{EvictionScope, Measure};
 use crate::ports::Directory;
 use crate::space::Space;
 use crate::store::Store;
@@ -62,7 +62,12 @@ impl<D: Directory> Store<D> {
         let excess = found.content_bytes.saturating_add(content).saturating_sub(share);
         // What is pinned, and what is more than one event evicts, stays for the next object.
         if excess > 0 && self.work.may_look() {
-            self.evict(excess, Measure::Content, Whose::Session(found.session), EVICTED_MAX);
+            self.evict(
+                excess,
+                Measure::Content,
+                EvictionScope::Session(found.session),
+                EVICTED_MAX,
+            );
         }
         Ok(())
     }
@@ -71,7 +76,7 @@ impl<D: Directory> Store<D> {
     fn content_of(&self, session: u32) -> u64 {
         let cached = self
             .objects
-            .candidates(&self.sessions, Whose::Session(session))
+            .candidates(&self.sessions, EvictionScope::Session(session))
             .map(|record| self.objects.entry(record).meta.sizes);
         let creating = self.objects.pending_objects.from(0).filter(|(_, it)| it.owner == session);
         let creating = creating.map(|(_, it)| it.sizes);

@@ -10,7 +10,7 @@
 //!
 //! While it is written an object stays visible and readable; the store pins it. What comes back is
 //! a new incarnation: a serial names bytes at one place. Its file is kept, and then it is not
-//! written again, see [`crate::kept`]. A composite takes its members along, see
+//! written again, see [`crate::retained_files`]. A composite takes its members along, see
 //! [`crate::composite`].
 //!
 //! An object is corrupt only when its bytes are certainly lost. What a file system refuses for
@@ -30,7 +30,7 @@ use crate::extras::Extras;
 
 /// One object in the tier.
 #[derive(Clone, Debug)]
-pub(crate) struct Spilled {
+pub(crate) struct SpilledObject {
     pub(crate) serial: u64,
     pub(crate) meta: ObjectMeta,
     pub(crate) extras: Extras,
@@ -42,7 +42,7 @@ pub(crate) struct Spilled {
     pub(crate) restoring: bool,
 }
 
-impl Spilled {
+impl SpilledObject {
     pub(crate) fn state(&self) -> ObjectState {
         if self.corrupt { ObjectState::Corrupt } else { ObjectState::Spilled }
     }
@@ -50,7 +50,7 @@ impl Spilled {
 
 /// An object that the daemon is writing to the tier.
 #[derive(Clone, Copy, Debug)]
-struct Writing {
+struct SpillWrite {
     record: u32,
     id: ObjectId,
     serial: u64,
@@ -60,7 +60,7 @@ struct Writing {
 
 /// A place that the daemon is reading an object into.
 #[derive(Clone, Copy, Debug)]
-struct Reading {
+struct SpillRead {
     id: ObjectId,
     serial: u64,
     range: Range,
@@ -70,11 +70,11 @@ struct Reading {
 /// All objects in the tier.
 #[derive(Debug, Default)]
 pub(crate) struct SpillTier {
-    by_id: BTreeMap<ObjectId, Spilled>,
+    by_id: BTreeMap<ObjectId, SpilledObject>,
     by_serial: BTreeMap<u64, ObjectId>,
     bytes: u64,
-    writing: BTreeMap<Ticket, Writing>,
-    reading: BTreeMap<Ticket, Reading>,
+    writing: BTreeMap<Ticket, SpillWrite>,
+    reading: BTreeMap<Ticket, SpillRead>,
 }
 
 impl SpillTier {
@@ -87,15 +87,15 @@ impl SpillTier {
         self.bytes
     }
 
-    pub(crate) fn get(&self, id: &ObjectId) -> Option<&Spilled> {
+    pub(crate) fn get(&self, id: &ObjectId) -> Option<&SpilledObject> {
         if self.by_id.is_empty() { None } else { self.by_id.get(id) }
     }
 
-    pub(crate) fn get_mut(&mut self, id: &ObjectId) -> Option<&mut Spilled> {
+    pub(crate) fn get_mut(&mut self, id: &ObjectId) -> Option<&mut SpilledObject> {
         self.by_id.get_mut(id)
     }
 
-    pub(crate) fn insert(&mut self, id: ObjectId, spilled: Spilled) {
+    pub(crate) fn insert(&mut self, id: ObjectId, spilled: SpilledObject) {
         self.bytes = self.bytes.saturating_add(stored_bytes(&spilled.meta.sizes));
         self.by_serial.insert(spilled.serial, id);
         self.by_id.insert(id, spilled);
@@ -110,7 +110,7 @@ impl SpillTier {
         self.writing.remove(&ticket);
     }
 
-    fn remove(&mut self, id: &ObjectId) -> Option<Spilled> {
+    fn remove(&mut self, id: &ObjectId) -> Option<SpilledObject> {
         let spilled = self.by_id.remove(id)?;
         self.by_serial.remove(&spilled.serial);
         self.bytes = self.bytes.saturating_sub(stored_bytes(&spilled.meta.sizes));
@@ -118,7 +118,7 @@ impl SpillTier {
     }
 
     /// Those from a serial on, in the order of their serials.
-    pub(crate) fn from(&self, serial: u64) -> impl Iterator<Item = (&ObjectId, &Spilled)> {
+    pub(crate) fn from(&self, serial: u64) -> impl Iterator<Item = (&ObjectId, &SpilledObject)> {
         self.by_serial.range(serial..).filter_map(|(_, id)| Some((id, self.by_id.get(id)?)))
     }
 

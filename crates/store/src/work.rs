@@ -18,10 +18,10 @@ use plasmon_proto::ObjectId;
 
 use crate::adoption::Remains;
 use crate::event::Ticket;
-use crate::evict::Evicting;
+use crate::evict::EvictionRequest;
 use crate::memory::Leases;
 use crate::scopes::Scope;
-use crate::waits::WaiterNo;
+use crate::wait_table::WaiterNo;
 
 /// Objects that one event hides, ends or frees.
 pub(crate) const PIECE: usize = 512;
@@ -42,16 +42,16 @@ pub(crate) struct Work {
     /// Whether requests for memory go on.
     pub(crate) feed: bool,
     /// Evictions that clients asked for.
-    pub(crate) evicting: VecDeque<Evicting>,
+    pub(crate) evicting: VecDeque<EvictionRequest>,
     /// Objects in memory that leave it, because the tier has them already.
     pub(crate) leaving: VecDeque<Ticket>,
     /// What goes with clients that left.
-    left: VecDeque<Left>,
+    left: VecDeque<Leftover>,
 }
 
 /// Something of a client that left.
 #[derive(Debug)]
-pub(crate) enum Left {
+pub(crate) enum Leftover {
     /// Objects that a session was creating, which nobody will seal.
     Creating(u32, Vec<ObjectId>),
     /// Owned objects of which it made no composite, while they still are theirs.
@@ -65,7 +65,7 @@ pub(crate) enum Left {
     /// Requests that waited.
     Waits(Vec<WaiterNo>),
     /// Leases of one that is gone, or that it did not name when it came back.
-    Leases(Lent),
+    Leases(ReturnedLeases),
     /// Extents of a session that is gone.
     Extents(u32),
     /// Objects that a session was creating on an earlier connection, while it has not named them on
@@ -75,7 +75,7 @@ pub(crate) enum Left {
 
 /// Leases that go back to the store.
 #[derive(Debug)]
-pub(crate) struct Lent {
+pub(crate) struct ReturnedLeases {
     /// To whom they were lent, and are charged.
     pub(crate) session: u32,
     pub(crate) leases: Leases,
@@ -85,7 +85,7 @@ pub(crate) struct Lent {
     pub(crate) gone: bool,
 }
 
-impl Left {
+impl Leftover {
     fn is_empty(&self) -> bool {
         match self {
             Self::Creating(_, ids) | Self::Unheld(ids) | Self::Unnamed(_, ids) => ids.is_empty(),
@@ -119,7 +119,7 @@ impl Work {
     }
 
     /// What is left of a client.
-    pub(crate) fn leave(&mut self, left: Left) {
+    pub(crate) fn leave(&mut self, left: Leftover) {
         if !left.is_empty() {
             self.left.push_back(left);
         }

@@ -13,9 +13,9 @@ pub trait Convert {
 
 /// Conversions where there are none.
 #[derive(Clone, Copy, Debug)]
-pub struct Unconverted;
+pub struct NoConversion;
 
-impl Convert for Unconverted {
+impl Convert for NoConversion {
     fn convert(&mut self, _: usize, _: usize, _: &mut [u8]) -> Result<(), String> {
         Err("there is nothing to convert".to_owned())
     }

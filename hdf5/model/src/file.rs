@@ -6,14 +6,14 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::beneath;
 use crate::bytes::Columns;
+use crate::contained_paths;
+use crate::file_names::relative_path;
 use crate::image::{Image, MAGIC, batch};
 use crate::layout::{Extents, extents};
-use crate::naming::relative_path;
 use crate::schema;
 use crate::table::Table;
-use crate::written::{WRITTEN_BYTES, WRITTEN_KEY, Written};
+use crate::written_chunks::{WRITTEN_BYTES, WRITTEN_KEY, WrittenChunks};
 
 /// How many names are tried for a dataset whose file's name is taken.
 const COPIES_MAX: u32 = 10_000;
@@ -103,7 +103,7 @@ impl DataFile {
         writable: bool,
     ) -> Result<Self, FileError> {
         let path = &root.join(within);
-        let file = beneath::open_file(root, within, writable);
+        let file = contained_paths::open_file(root, within, writable);
         let file = file.map_err(|error| FileError::of(path, error))?;
         let foreign = |why: String| FileError::Foreign(path.to_owned(), why);
         let mut magic = [0; 8];
@@ -163,19 +163,19 @@ impl DataFile {
     /// # Errors
     ///
     /// What the system says, or that the file has no schema.
-    pub fn written(&self) -> io::Result<Option<Written>> {
+    pub fn written(&self) -> io::Result<Option<WrittenChunks>> {
         let known = self.written_at.load(Ordering::Relaxed);
         if known > 0 {
             let mut text = [0; WRITTEN_BYTES];
             self.file.read_exact_at(&mut text, known)?;
             // The entry may have moved since.
-            let found = std::str::from_utf8(&text).ok().and_then(Written::of_text);
+            let found = std::str::from_utf8(&text).ok().and_then(WrittenChunks::of_text);
             if found.is_some() {
                 return Ok(found);
             }
         }
         let Some((at, text)) = schema::entry(&self.file, WRITTEN_KEY)? else { return Ok(None) };
-        let found = Written::of_text(&text).filter(|_| text.len() == WRITTEN_BYTES);
+        let found = WrittenChunks::of_text(&text).filter(|_| text.len() == WRITTEN_BYTES);
         self.written_at.store(if found.is_some() { at } else { 0 }, Ordering::Relaxed);
         Ok(found)
     }
@@ -185,7 +185,7 @@ impl DataFile {
     /// # Errors
     ///
     /// What the system says.
-    pub fn tell_written(&self, written: &Written) -> io::Result<()> {
+    pub fn tell_written(&self, written: &WrittenChunks) -> io::Result<()> {
         match self.written_at.load(Ordering::Relaxed) {
             0 => Ok(()),
             at => self.file.write_all_at(written.to_text().as_bytes(), at),
@@ -333,7 +333,7 @@ pub fn rename_data(
 ///
 /// What the system says.
 pub fn rename_back(root: &Path, now: &Path, old: &Path) -> io::Result<()> {
-    beneath::rename(root, now, old)
+    contained_paths::rename(root, now, old)
 }
 
 /// Copies the file of a dataset for another one. Returns the path from the skeleton's folder.
@@ -348,10 +348,11 @@ pub fn copy_data(
     note: Note<'_>,
 ) -> Result<PathBuf, FileError> {
     let draft = folder.draft();
-    let copied = beneath::open_file(root, old, false)
+    let copied = contained_paths::open_file(root, old, false)
         .map_err(|error| FileError::of(&root.join(old), error))
         .and_then(|mut from| {
-            let mut copy = || io::copy(&mut from, &mut beneath::create_file(folder.root, &draft)?);
+            let mut copy =
+                || io::copy(&mut from, &mut contained_paths::create_file(folder.root, &draft)?);
             copy().map_err(|error| FileError::System(folder.root.join(&draft), error))
         });
     let placed = copied.and_then(|_| place(folder, &draft, dataset, note));
@@ -367,7 +368,7 @@ pub fn copy_data(
 ///
 /// What the system says.
 pub fn remove_file(root: &Path, within: &Path) -> io::Result<()> {
-    beneath::remove_file(root, within)
+    contained_paths::remove_file(root, within)
 }
 
 /// Notes that a file of data is about to get this name, from the skeleton's folder.
@@ -383,11 +384,11 @@ fn place(
     let within = |copy| folder.name.join(relative_path(dataset, copy));
     for copy in 0..COPIES_MAX {
         let within = within(copy);
-        if beneath::is_there(folder.root, &within) {
+        if contained_paths::is_there(folder.root, &within) {
             continue;
         }
         note(&within).map_err(|error| FileError::System(folder.root.join(&within), error))?;
-        match beneath::rename(folder.root, old, &within) {
+        match contained_paths::rename(folder.root, old, &within) {
             Ok(()) => return Ok(within),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(FileError::System(folder.root.join(within), error)),
@@ -402,7 +403,7 @@ fn column_offsets(table: &Table, body_offset: u64) -> Vec<u64> {
 }
 
 fn write_draft(root: &Path, within: &Path, image: &Image) -> io::Result<File> {
-    let file = beneath::create_file(root, within)?;
+    let file = contained_paths::create_file(root, within)?;
     file.write_all_at(&image.head, 0)?;
     for (at, message) in &image.later {
         file.write_all_at(message, *at)?;

@@ -19,12 +19,12 @@ use std::time::Duration;
 use rustix::fs::{AtFlags, CWD, FlockOperation, StatxFlags, flock, statx};
 use rustix::io::Errno;
 
-use crate::beneath;
+use crate::contained_paths;
+use crate::data_id::Mark;
+use crate::file_names::data_directory;
 use crate::folder::DRAFT;
 use crate::identity::Identity;
 use crate::manifest::{Entry, Manifest, Owner};
-use crate::mark::Mark;
-use crate::naming::data_directory;
 
 /// The name of a manifest.
 const MANIFEST: &str = "manifest";
@@ -72,13 +72,14 @@ impl Home {
         for _ in 0..DRAWS {
             let (data, generation) = (draw()?, draw()?);
             let within = Path::new(&folder).join(data.to_string());
-            if !beneath::create_folder(root, &within)? {
+            if !contained_paths::create_folder(root, &within)? {
                 continue;
             }
             let home = Self { root: root.to_owned(), within };
             let hold = home.begin(data, generation, owner.clone())?;
             // A link for people: without it the data is found all the same.
-            let _ = beneath::link(root, &Path::new(&folder).join(LATEST), &data.to_string());
+            let _ =
+                contained_paths::link(root, &Path::new(&folder).join(LATEST), &data.to_string());
             return Ok((home, Identity { folder: text.to_owned(), data, generation }, hold));
         }
         Err(io::ErrorKind::AlreadyExists.into())
@@ -86,7 +87,7 @@ impl Home {
 
     fn begin(&self, data: Mark, generation: Mark, owner: Owner) -> io::Result<Hold> {
         let (draft, manifest) = (self.within.join(format!("{DRAFT}manifest")), self.manifest());
-        let mut file = beneath::create_file(&self.root, &draft)?;
+        let mut file = contained_paths::create_file(&self.root, &draft)?;
         let home = file.metadata()?.ino();
         let known = Manifest {
             data,
@@ -101,7 +102,7 @@ impl Home {
         };
         file.write_all(known.to_text().as_bytes())?;
         let hold = hold(file)?;
-        beneath::rename(&self.root, &draft, &manifest)?;
+        contained_paths::rename(&self.root, &draft, &manifest)?;
         Ok(hold)
     }
 
@@ -111,7 +112,7 @@ impl Home {
     ///
     /// What the system says, or that the data is being cleaned up and that does not end.
     pub fn hold(&self) -> io::Result<Hold> {
-        hold(beneath::open_file(&self.root, &self.manifest(), false)?)
+        hold(contained_paths::open_file(&self.root, &self.manifest(), false)?)
     }
 
     /// The data that a skeleton belongs to: in the folder that it was made in, or in the one that
@@ -144,7 +145,7 @@ impl Home {
     ///
     /// What the system says, or what is wrong with the text.
     pub fn read(&self) -> io::Result<Manifest> {
-        let file = beneath::open_file(&self.root, &self.manifest(), false)?;
+        let file = contained_paths::open_file(&self.root, &self.manifest(), false)?;
         let mut text = Vec::new();
         file.take(MANIFEST_BYTES_MAX).read_to_end(&mut text)?;
         let text = String::from_utf8(text).map_err(|_| wrong("the manifest is not UTF-8"))?;
@@ -161,7 +162,7 @@ impl Home {
     /// What the system says.
     pub fn add(&self, entries: &[Entry]) -> io::Result<()> {
         let text: String = entries.iter().map(Entry::to_line).collect();
-        let mut file = beneath::append_file(&self.root, &self.manifest())?;
+        let mut file = contained_paths::append_file(&self.root, &self.manifest())?;
         let before = whole_lines(&file)?;
         file.set_len(before)?;
         let added = file.write_all(text.as_bytes());
@@ -180,18 +181,18 @@ impl Home {
     /// What the system says; a file that is not there is none.
     pub fn remove(&self) -> io::Result<()> {
         for file in &self.read()?.files {
-            match beneath::remove_file(&self.root, &self.within.join(file)) {
+            match contained_paths::remove_file(&self.root, &self.within.join(file)) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 _ => {}
             }
         }
-        beneath::remove_file(&self.root, &self.manifest())?;
+        contained_paths::remove_file(&self.root, &self.manifest())?;
         let (folder, data) = (self.within.parent(), self.within.file_name());
-        beneath::remove_folder(&self.root, &self.within)?;
+        contained_paths::remove_folder(&self.root, &self.within)?;
         if let Some((folder, data)) = folder.zip(data.and_then(OsStr::to_str)) {
-            let _ = beneath::unlink(&self.root, &folder.join(LATEST), data);
+            let _ = contained_paths::unlink(&self.root, &folder.join(LATEST), data);
             // Only an empty folder can be removed; any other stays.
-            let _ = beneath::remove_folder(&self.root, folder);
+            let _ = contained_paths::remove_folder(&self.root, folder);
         }
         Ok(())
     }
@@ -214,7 +215,7 @@ impl Home {
     ///
     /// What the system says.
     pub fn inode(&self) -> io::Result<u64> {
-        Ok(beneath::open_file(&self.root, &self.manifest(), false)?.metadata()?.ino())
+        Ok(contained_paths::open_file(&self.root, &self.manifest(), false)?.metadata()?.ino())
     }
 
     fn manifest(&self) -> PathBuf {

@@ -13,8 +13,8 @@ use std::fmt;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use crate::mark::Mark;
-use crate::naming::ENDING;
+use crate::data_id::Mark;
+use crate::file_names::ENDING;
 
 /// What the text begins with.
 const DATA: &str = "plasmon data ";

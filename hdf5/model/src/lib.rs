@@ -15,40 +15,44 @@
 
 #![forbid(unsafe_code)]
 
-mod beneath;
 mod bytes;
 mod column;
+mod contained_paths;
 mod conversion;
+mod data_id;
 mod error;
 mod file;
+mod file_names;
 mod folder;
-mod growing;
 mod home;
 mod identity;
 mod image;
 mod layout;
 mod manifest;
 mod mapping;
-mod mark;
 mod marker;
 mod memory;
-mod moving;
-mod naming;
 mod records;
+mod resizable;
 mod run;
+mod run_copy;
 mod schema;
-mod squares;
 mod table;
 mod transfer;
-mod written;
+mod transpose;
+mod written_chunks;
 
-pub use beneath::open_regular;
 pub use bytes::{Bytes, Columns};
 pub use column::{Base, Column, Number};
-pub use conversion::{Convert, Unconverted};
+pub use contained_paths::open_regular;
+pub use conversion::{Convert, NoConversion};
+pub use data_id::Mark;
 pub use error::TransferError;
 pub use file::{
     DataFile, DataFolder, FileError, Note, copy_data, remove_file, rename_back, rename_data,
+};
+pub use file_names::{
+    data_directory, is_object_of, is_unnamed, object_data, object_name, relative_path,
 };
 pub use folder::{clear, keep_only};
 pub use home::{Hold, Home, draw, find_owner, owner};
@@ -56,14 +60,10 @@ pub use identity::Identity;
 pub use image::{Image, Stream};
 pub use manifest::{Entry, Manifest, Owner};
 pub use mapping::{Blocks, SourceFolders, is_numbered, numbered};
-pub use mark::Mark;
 pub use marker::{Marker, Place, ViewOf};
 pub use memory::{Member, Memory, Records};
-pub use naming::{
-    data_directory, is_object_of, is_unnamed, object_data, object_name, relative_path,
-};
 pub use run::Run;
 pub use schema::ATTRIBUTE;
 pub use table::Table;
 pub use transfer::transfer;
-pub use written::Written;
+pub use written_chunks::WrittenChunks;

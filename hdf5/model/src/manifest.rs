@@ -24,8 +24,8 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use crate::data_id::Mark;
 use crate::identity::{escaped, unescaped};
-use crate::mark::Mark;
 
 /// What the text begins with.
 const ABOUT: &str = "\

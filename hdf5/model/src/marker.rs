@@ -10,7 +10,7 @@
 
 use std::fmt;
 
-use crate::naming::ENDING;
+use crate::file_names::ENDING;
 
 /// Behind the name of what HDF5 must not read by itself.
 const NEEDS: &str = " (needs the plasmon connector)";

@@ -7,7 +7,7 @@
 use plasmon_scatter::Past;
 
 use crate::memory::Member;
-use crate::squares::{self, PIECE_BYTES, Sink};
+use crate::transpose::{self, PIECE_BYTES, Sink};
 
 /// Members of one size that follow each other in memory: from which on, and how many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,9 +86,9 @@ pub(crate) fn scatter(
 
 fn turn(columns: &[&[u8]], mut sink: impl Sink, bytes: usize, stride: usize) -> usize {
     if bytes == 4 {
-        squares::scatter::<4>(columns, &mut sink, stride)
+        transpose::scatter::<4>(columns, &mut sink, stride)
     } else {
-        squares::scatter::<8>(columns, &mut sink, stride)
+        transpose::scatter::<8>(columns, &mut sink, stride)
     }
 }
 
@@ -108,8 +108,8 @@ pub(crate) fn gather(
         .collect();
     let done = match (squared, tile.bytes) {
         (0, _) => 0,
-        (_, 4) => squares::gather::<4>(memory, &mut columns[..squared], stride),
-        _ => squares::gather::<8>(memory, &mut columns[..squared], stride),
+        (_, 4) => transpose::gather::<4>(memory, &mut columns[..squared], stride),
+        _ => transpose::gather::<8>(memory, &mut columns[..squared], stride),
     };
     for (at, column) in columns.iter_mut().enumerate() {
         let first = if at < squared { done } else { 0 };

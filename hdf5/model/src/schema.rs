@@ -17,14 +17,14 @@ const BYTES_MAX: u32 = 16 << 20;
 
 /// What the schema says besides the types of columns.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Known {
+pub(crate) struct SchemaFacts {
     /// What the first column is called.
     pub(crate) first: String,
     /// The metadata, but for what every file has.
     pub(crate) metadata: Vec<(String, String)>,
 }
 
-impl Known {
+impl SchemaFacts {
     /// The dimensions of the program's chunks; empty when it has none.
     pub(crate) fn chunk(&self) -> Vec<u64> {
         let entry = self.metadata.iter().find(|(key, _)| key == CHUNK_KEY);
@@ -38,7 +38,7 @@ fn invalid() -> io::Error {
 }
 
 /// Reads the schema from the head.
-pub(crate) fn read(file: &File) -> io::Result<Known> {
+pub(crate) fn read(file: &File) -> io::Result<SchemaFacts> {
     let (message, _) = head(file)?;
     let message = arrow_ipc::root_as_message(&message).map_err(|_| invalid())?;
     let schema = message.header_as_schema().ok_or_else(invalid)?;
@@ -48,7 +48,7 @@ pub(crate) fn read(file: &File) -> io::Result<Known> {
         .filter_map(|entry| Some((entry.key()?.to_owned(), entry.value()?.to_owned())))
         .filter(|(key, _)| key != VERSION_KEY)
         .collect();
-    Ok(Known { first: name.unwrap_or_default().to_owned(), metadata })
+    Ok(SchemaFacts { first: name.unwrap_or_default().to_owned(), metadata })
 }
 
 /// Where the text of an entry of the metadata is in the file's head, and the text.

@@ -12,12 +12,12 @@ use std::io;
 use std::sync::{Mutex, PoisonError};
 
 use crate::bytes::Columns;
-use crate::conversion::{Convert, Unconverted};
+use crate::conversion::{Convert, NoConversion};
 use crate::error::TransferError;
 use crate::layout::Extents;
 use crate::memory::{Member, Memory, Records};
-use crate::moving::Job;
 use crate::run::Run;
+use crate::run_copy::Job;
 use crate::table::Table;
 
 /// From this many bytes on a thread has enough to do.
@@ -118,7 +118,7 @@ impl Work<'_> {
         let take = || pieces.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let work = || {
             while let Some((run, memory, records)) = take() {
-                self.run(&[run], memory, records, &mut Unconverted)?;
+                self.run(&[run], memory, records, &mut NoConversion)?;
             }
             Ok(())
         };

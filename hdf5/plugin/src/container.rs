@@ -15,7 +15,7 @@ use crate::data::source::Source;
 use crate::data::staging::Staging;
 use crate::host::Host;
 use crate::info::{Backend, Settings};
-use crate::ranks::Ranks;
+use crate::mpi_processes::Ranks;
 use crate::skeleton::with_file;
 use crate::tie::Tie;
 

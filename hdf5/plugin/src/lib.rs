@@ -39,9 +39,9 @@ mod guard;
 mod host;
 mod id;
 mod info;
+mod mpi_processes;
 mod node;
 mod operations;
-mod ranks;
 mod skeleton;
 mod tie;
 mod vol;
@@ -87,8 +87,8 @@ pub unsafe extern "C" fn H5PLget_plugin_info() -> *const c_void {
 
 /// The table of callbacks for the libhdf5 that `caller` lies in; never null.
 extern "C" fn class_for(caller: *const c_void) -> *const VolClass {
-    guard::or(std::ptr::from_ref(vol::refusal::class()), || match host::claim(caller) {
+    guard::or(std::ptr::from_ref(vol::stub_connector::class()), || match host::claim(caller) {
         Ok((slot, host)) => vol::class::of_slot(slot, host),
-        Err(reason) => vol::refusal::because(&reason),
+        Err(reason) => vol::stub_connector::because(&reason),
     })
 }

@@ -25,10 +25,10 @@ use plasmon_hdf5_model::{
 use plasmon_hdf5_sys::{KIND_FILE, KIND_GROUP, Location, Ptr};
 
 use crate::host::Host;
-use crate::ranks::Ranks;
+use crate::mpi_processes::Ranks;
 use crate::skeleton::comment;
 use crate::skeleton::flush;
-use crate::skeleton::walk::{self, Opened};
+use crate::skeleton::walk::{self, NativeObject};
 
 /// One skeleton, and the data that it belongs to.
 #[derive(Debug)]
@@ -304,8 +304,8 @@ impl Tie {
     fn write(&self, from: Within<'_>, identity: &Identity) -> Result<(), String> {
         let place = Location::with_token(from.kind, &self.root);
         // SAFETY: the object is the native connector's; the token lives as long as this.
-        let root = unsafe { Opened::new(from.host, from.under, &place) };
-        let say = |root: &Opened| {
+        let root = unsafe { NativeObject::new(from.host, from.under, &place) };
+        let say = |root: &NativeObject| {
             // What a program says there stays.
             let known = || comment::get(from.host, root.under, KIND_GROUP);
             // That there is none yet is no reason for what fails later.

@@ -11,7 +11,7 @@ use plasmon_hdf5_model::{Bytes, Columns, Stream, Table};
 
 use crate::coverage::Coverage;
 use crate::error::Error;
-use crate::object::{Object, Sealed};
+use crate::object::{Object, SealedVersion};
 
 /// In how many pieces a draft may be written before its gaps are filled: what is remembered of
 /// them stays small.
@@ -33,7 +33,7 @@ pub struct Dataset {
 struct State {
     name: String,
     /// The version that is sealed and the newest.
-    sealed: Option<Sealed>,
+    sealed: Option<SealedVersion>,
     /// The next version, which is being written.
     draft: Option<Draft>,
     /// What the columns are called, and what else the schema says.
@@ -72,7 +72,7 @@ impl Dataset {
         Ok(Self::of(store, name, table, Some(sealed)))
     }
 
-    fn of(store: &Client, name: &str, table: &Table, sealed: Option<Sealed>) -> Self {
+    fn of(store: &Client, name: &str, table: &Table, sealed: Option<SealedVersion>) -> Self {
         let first = sealed.as_ref().and_then(|sealed| Stream::first_column(sealed.head()));
         let first_column =
             first.or_else(|| table.columns().first().map(|one| one.name().to_owned()));
@@ -122,7 +122,7 @@ impl Dataset {
         let first_column = table.columns().first().map(|column| column.name().to_owned());
         let about = About { first_column, entries: entries.to_vec() };
         let mut state = self.state();
-        let head = state.sealed.as_ref().map(Sealed::head);
+        let head = state.sealed.as_ref().map(SealedVersion::head);
         let same = head.is_none_or(|head| head == self.stream(&about).head);
         state.about_changed = !same;
         state.about = about;
@@ -166,7 +166,7 @@ impl Dataset {
         }
         if state.about_changed && state.draft.is_none() {
             state.about_changed = false;
-            if let Some(body) = state.sealed.as_ref().map(Sealed::body_id) {
+            if let Some(body) = state.sealed.as_ref().map(SealedVersion::body_id) {
                 self.publish(&mut state, body)?;
             }
         }
@@ -283,7 +283,7 @@ impl Dataset {
 
 impl Draft {
     /// Gives what was not written within a range the bytes that it has to have.
-    fn complete(&mut self, within: Range<u64>, before: Option<&Sealed>) {
+    fn complete(&mut self, within: Range<u64>, before: Option<&SealedVersion>) {
         for hole in self.written.holes(within) {
             let range = usize_range(&hole);
             match before.map(|sealed| &sealed.body()[range.clone()]) {

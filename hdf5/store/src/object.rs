@@ -37,14 +37,14 @@ pub(crate) struct Object<'a> {
 }
 
 /// A version that is there.
-struct Found {
+struct ExistingVersion {
     version: u64,
     composite: Buffer,
 }
 
 /// A version that is sealed.
 #[derive(Clone, Debug)]
-pub(crate) struct Sealed {
+pub(crate) struct SealedVersion {
     version: u64,
     /// Whether an earlier connector left an object beside it.
     has_left: bool,
@@ -55,7 +55,7 @@ pub(crate) struct Sealed {
     head: (usize, usize),
 }
 
-impl Sealed {
+impl SealedVersion {
     /// The bytes of the columns.
     pub(crate) fn body(&self) -> &[u8] {
         self.body.data()
@@ -74,8 +74,8 @@ impl Sealed {
 
 impl Object<'_> {
     /// The newest version, if it is that of a table.
-    pub(crate) fn open(self, table: &Table) -> Result<Sealed, Error> {
-        let (Found { version, composite }, has_left) = self.newest()?;
+    pub(crate) fn open(self, table: &Table) -> Result<SealedVersion, Error> {
+        let (ExistingVersion { version, composite }, has_left) = self.newest()?;
         let foreign = |why| Error::Foreign(self.name.to_owned(), why);
         let found = Composite::decode(composite.data());
         let found = found.map_err(|_| foreign("it is not a table in parts"))?;
@@ -96,7 +96,7 @@ impl Object<'_> {
         if (body.len() as u64) < bytes {
             return Err(foreign("its member is too short"));
         }
-        Ok(Sealed { version, has_left, composite, body, head })
+        Ok(SealedVersion { version, has_left, composite, body, head })
     }
 
     /// Puts the first version over a sealed body, which the store keeps as long as the version.
@@ -108,7 +108,7 @@ impl Object<'_> {
     /// Puts the next version over a sealed body, in the place of the one that is known here.
     pub(crate) fn replace(
         self,
-        before: &Sealed,
+        before: &SealedVersion,
         body: ObjectId,
         table: &Stream,
         bytes: u64,
@@ -186,7 +186,7 @@ impl Object<'_> {
     }
 
     /// Whether a version is still the newest. One that was deleted since is written again.
-    fn check_newest(self, known: &Sealed) -> Result<(), Error> {
+    fn check_newest(self, known: &SealedVersion) -> Result<(), Error> {
         let newest = match self.newest() {
             Err(Error::Missing { .. }) => return Ok(()),
             newest => newest?.0,
@@ -198,7 +198,7 @@ impl Object<'_> {
     }
 
     /// The newest version that is sealed, and whether an earlier connector left one.
-    fn newest(self) -> Result<(Found, bool), Error> {
+    fn newest(self) -> Result<(ExistingVersion, bool), Error> {
         // In this order: a writer puts the next version first, then deletes what was left.
         let (left_state, left) = self.find(&self.left_name()?)?;
         let (state, found) = self.find(&self.own_name()?)?;
@@ -217,7 +217,7 @@ impl Object<'_> {
     }
 
     /// What is under a name, if it can be read.
-    fn find(self, name: &Name) -> Result<(ObjectState, Option<Found>), Error> {
+    fn find(self, name: &Name) -> Result<(ObjectState, Option<ExistingVersion>), Error> {
         let id = name.id();
         let states = self.store.states(&[id]).map_err(|why| self.refused(why))?;
         let state = states.first().copied().unwrap_or(ObjectState::Absent);
@@ -234,7 +234,7 @@ impl Object<'_> {
         let version = version(&composite).ok_or_else(|| {
             Error::Foreign(self.name.to_owned(), "it was not written by the connector")
         })?;
-        Ok((state, Some(Found { version, composite })))
+        Ok((state, Some(ExistingVersion { version, composite })))
     }
 
     fn names(self) -> Result<[Name; 2], Error> {

@@ -43,9 +43,9 @@ pub struct Of<'a> {
     pub dataset: &'a [u8],
 }
 
-struct Locked(MutexGuard<'static, Option<Registry>>);
+struct RegistryGuard(MutexGuard<'static, Option<Registry>>);
 
-impl Locked {
+impl RegistryGuard {
     fn new() -> Self {
         Self(REGISTRY.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -122,7 +122,7 @@ pub fn default_socket() -> Result<PathBuf, Error> {
 ///
 /// It is not there.
 pub fn store(socket: &Path) -> Result<Client, Error> {
-    Locked::new().store(socket)
+    RegistryGuard::new().store(socket)
 }
 
 /// Makes a dataset of a file. Its memory is reserved; it is nobody's before it is sealed.
@@ -131,7 +131,7 @@ pub fn store(socket: &Path) -> Result<Client, Error> {
 ///
 /// The store is not there or full.
 pub fn make(socket: &Path, of: Of<'_>, table: &Table) -> Result<Arc<Dataset>, Error> {
-    let mut registry = Locked::new();
+    let mut registry = RegistryGuard::new();
     let store = registry.store(socket)?;
     let name = registry.free_name(&store, of)?;
     let made = Arc::new(Dataset::new(&store, &name, table)?);
@@ -145,7 +145,7 @@ pub fn make(socket: &Path, of: Of<'_>, table: &Table) -> Result<Arc<Dataset>, Er
 ///
 /// The store is not there, or does not have it as this table.
 pub fn open(socket: &Path, name: &str, table: &Table) -> Result<Arc<Dataset>, Error> {
-    let mut registry = Locked::new();
+    let mut registry = RegistryGuard::new();
     if let Some(known) = registry.dataset(socket, name) {
         return Ok(known);
     }
@@ -157,7 +157,7 @@ pub fn open(socket: &Path, name: &str, table: &Table) -> Result<Arc<Dataset>, Er
 
 /// A dataset that is open in this process.
 pub fn known(socket: &Path, name: &str) -> Option<Arc<Dataset>> {
-    Locked::new().dataset(socket, name)
+    RegistryGuard::new().dataset(socket, name)
 }
 
 /// Gives a dataset a name after another path. Returns the name.
@@ -166,7 +166,7 @@ pub fn known(socket: &Path, name: &str) -> Option<Arc<Dataset>> {
 ///
 /// The store refuses.
 pub fn rename(dataset: &Arc<Dataset>, of: Of<'_>) -> Result<String, Error> {
-    let mut registry = Locked::new();
+    let mut registry = RegistryGuard::new();
     let store = registry.store(dataset.socket())?;
     let name = registry.free_name(&store, of)?;
     registry.rename(dataset, &name)?;
@@ -179,7 +179,7 @@ pub fn rename(dataset: &Arc<Dataset>, of: Of<'_>) -> Result<String, Error> {
 ///
 /// The store refuses.
 pub fn rename_back(dataset: &Arc<Dataset>, name: &str) -> Result<(), Error> {
-    Locked::new().rename(dataset, name)
+    RegistryGuard::new().rename(dataset, name)
 }
 
 /// Makes a dataset of a file with the values of another one in the same store; they share their
@@ -189,7 +189,7 @@ pub fn rename_back(dataset: &Arc<Dataset>, name: &str) -> Result<(), Error> {
 ///
 /// The store refuses.
 pub fn copy(dataset: &Dataset, of: Of<'_>) -> Result<String, Error> {
-    let mut registry = Locked::new();
+    let mut registry = RegistryGuard::new();
     let store = registry.store(dataset.socket())?;
     let name = registry.free_name(&store, of)?;
     dataset.share(&name)?;
@@ -198,7 +198,7 @@ pub fn copy(dataset: &Dataset, of: Of<'_>) -> Result<String, Error> {
 
 /// Deletes the object of a dataset that no skeleton names, if it is there.
 pub fn remove(socket: &Path, name: &str) {
-    let mut registry = Locked::new();
+    let mut registry = RegistryGuard::new();
     if let Ok(store) = registry.store(socket) {
         Object { store: &store, name }.delete();
     }

@@ -11,10 +11,10 @@ use pyo3::types::{PyDict, PyType};
 static ARRAY: PyOnceLock<Py<PyType>> = PyOnceLock::new();
 
 /// The text and the size of an element type.
-pub type Described = (Box<str>, usize);
+pub type DtypeDescription = (Box<str>, usize);
 
 /// NumPy's own element types by their address, which they keep for ever.
-static TEXTS: LazyLock<Mutex<HashMap<usize, Described>>> = LazyLock::new(Mutex::default);
+static TEXTS: LazyLock<Mutex<HashMap<usize, DtypeDescription>>> = LazyLock::new(Mutex::default);
 
 /// The type of arrays, if the program has imported NumPy.
 pub fn array_type(py: Python<'_>) -> PyResult<Option<&Bound<'_, PyType>>> {
@@ -38,7 +38,7 @@ pub fn known_array_type(py: Python<'_>) -> Option<&Bound<'_, PyType>> {
 
 /// The text and the size of an element type of NumPy's own that [`type_text`] has met before. No
 /// code runs.
-pub fn known_type(dtype: crate::Ptr) -> Option<Described> {
+pub fn known_type(dtype: crate::Ptr) -> Option<DtypeDescription> {
     TEXTS.lock().unwrap_or_else(PoisonError::into_inner).get(&dtype.addr()).cloned()
 }
 

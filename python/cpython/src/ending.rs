@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 /// have given back is left to the end of the process.
 pub fn in_drop(work: impl FnOnce(Python<'_>)) -> bool {
     let done = Python::try_attach(|py| {
-        let _set = Raised::take(py);
+        let _set = SavedException::take(py);
         work(py);
     });
     done.is_some()
@@ -20,14 +20,14 @@ pub fn in_drop(work: impl FnOnce(Python<'_>)) -> bool {
 
 /// The exception of this thread, which is set again when this is dropped.
 #[derive(Debug)]
-struct Raised {
+struct SavedException {
     #[cfg(Py_3_12)]
     exception: *mut ffi::PyObject,
     #[cfg(not(Py_3_12))]
     parts: [*mut ffi::PyObject; 3],
 }
 
-impl Raised {
+impl SavedException {
     fn take(_py: Python<'_>) -> Self {
         #[cfg(Py_3_12)]
         // SAFETY: attached; the reference, if there is an exception, is ours.
@@ -44,7 +44,7 @@ impl Raised {
     }
 }
 
-impl Drop for Raised {
+impl Drop for SavedException {
     fn drop(&mut self) {
         #[cfg(Py_3_12)]
         // SAFETY: these live in `in_drop`, attached; null clears what was set meanwhile.

@@ -4,7 +4,7 @@ use plasmon_cpython::dtype::known_array_type;
 use pyo3::prelude::*;
 
 use super::array_memory::are_known_to_fit;
-use super::placed::Placed;
+use super::array_reuse::HeapArrays;
 use super::raw::Ptr;
 
 /// What is known about an element type.
@@ -27,7 +27,7 @@ pub(super) struct Arrays {
     pub(super) fortran: Vec<(usize, Vec<[u8; 8]>)>,
     /// Whether some array is a view of another object's memory.
     pub(super) has_views: bool,
-    pub(super) placed: Placed,
+    pub(super) placed: HeapArrays,
 }
 
 impl Arrays {

@@ -14,10 +14,10 @@ use pyo3::prelude::*;
 use pyo3::types::{PyMemoryView, PyString};
 
 use super::array_memory::fields_fit;
+use super::array_reuse::{HeapArrays, Of, changed};
 use super::array_types::Dtype;
 use super::encoder::{Encoder, Items};
 use super::heap::Piece;
-use super::placed::{Of, Placed, changed};
 use super::raw::ndarray::{ArrayFields, fields};
 use super::raw::{self, Ptr};
 
@@ -285,7 +285,7 @@ impl<'py> Encoder<'py> {
 
     fn place_group(
         &mut self,
-        placed: &Placed,
+        placed: &HeapArrays,
         group: &[Span],
         strides: &mut [Vec<[u8; 8]>],
     ) -> PyResult<()> {
@@ -319,7 +319,7 @@ impl<'py> Encoder<'py> {
 
     fn place_one(
         &mut self,
-        placed: &Placed,
+        placed: &HeapArrays,
         span: Span,
         strides: &mut [Vec<[u8; 8]>],
     ) -> PyResult<()> {

@@ -14,7 +14,7 @@ use super::raw::{self, Ptr};
 
 /// A callable as `plasmon.objects` describes it: source, name, version; the kind and the bytes of a
 /// pickle of it.
-type Described = (u8, String, i32, u8, Option<Py<PyBytes>>);
+type CallableDescription = (u8, String, i32, u8, Option<Py<PyBytes>>);
 
 impl<'py> Encoder<'py> {
     /// The number of a class, which is written when it is new. `name` is that of an object that is
@@ -66,7 +66,8 @@ impl<'py> Encoder<'py> {
         }
         self.open();
         let describe = self.context.getattr("_describe")?;
-        let described: Described = describe.call1((&callable, key.make(), given))?.extract()?;
+        let described: CallableDescription =
+            describe.call1((&callable, key.make(), given))?.extract()?;
         let (source, name, version, kind, pickled) = described;
         let mut class = Class { source, name: &name, version, ..class };
         if source == source::PICKLED

@@ -30,14 +30,14 @@ pub struct Context {
     canonical: AtomicU8,
     runs_gc: AtomicU8,
     /// Strategies by the address of the type. A dict would call its metaclass's `__hash__`.
-    strategies: Mutex<HashMap<usize, Known>>,
+    strategies: Mutex<HashMap<usize, CachedStrategy>>,
     /// Makers by the description of a class.
     makers: Py<PyDict>,
 }
 
 /// A strategy, for as long as the type is in this version.
 #[derive(Debug)]
-struct Known {
+struct CachedStrategy {
     /// Keeps the address from being another type's.
     kind: Py<PyType>,
     version: u32,
@@ -48,7 +48,7 @@ struct Known {
 const STRATEGIES_MAX: usize = 8192;
 
 impl Context {
-    fn strategies(&self) -> MutexGuard<'_, HashMap<usize, Known>> {
+    fn strategies(&self) -> MutexGuard<'_, HashMap<usize, CachedStrategy>> {
         // No code runs while this is locked; what is taken out is dropped afterwards.
         self.strategies.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -81,7 +81,7 @@ impl Context {
 
     fn remember(&self, kind: &Bound<'_, PyType>, version: u32, strategy: &Bound<'_, Strategy>) {
         let (kind, strategy) = (kind.clone().unbind(), strategy.clone().unbind());
-        let known = Known { kind, version, strategy };
+        let known = CachedStrategy { kind, version, strategy };
         let mut strategies = self.strategies();
         let full = strategies.len() >= STRATEGIES_MAX;
         let all = if full { std::mem::take(&mut *strategies) } else { HashMap::new() };

@@ -13,7 +13,7 @@
 use plasmon_cpython::buffer::Flat;
 use plasmon_plo::codes::{elem, kind};
 use plasmon_plo::sizes::at;
-use plasmon_plo::{Checked, Order};
+use plasmon_plo::{Order, ValidObject};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -21,7 +21,7 @@ use pyo3::types::PyBytes;
 use super::context::pickle;
 use super::decoder::{BLOCK, Decoder, NodeCopy, Source};
 use super::errors::{changed, no_key, raised};
-use super::owned::{One, Owned, Scratch, shared};
+use super::owned::{One, OwnedReferences, Scratch, shared};
 use super::raw::{self, NoCollection, Ptr};
 
 /// An object that is needed before its turn is made of parts that exist, or of empty containers.
@@ -37,7 +37,7 @@ pub(super) fn decode<'py>(source: &Source<'_, 'py>) -> PyResult<(Bound<'py, PyAn
             flat.bytes()
         }
     };
-    let object = Checked::of(bytes).map_err(|error| raised(source.memory.py(), &error))?;
+    let object = ValidObject::of(bytes).map_err(|error| raised(source.memory.py(), &error))?;
     let order = Order::of(&object).map_err(|error| raised(source.memory.py(), &error))?;
     let value = Decoder::new(source, &object).run(&order)?;
     Ok((value, object.view.bytes()))
@@ -69,7 +69,7 @@ impl<'py> Decoder<'_, 'py> {
                 self.again.fill_anew(self.py)?;
             }
         }
-        let mut root = Owned::nulls(1);
+        let mut root = OwnedReferences::nulls(1);
         self.fill(elem::SLOTS, 0, &mut root.0)?;
         let root = std::mem::replace(&mut root.0[0], std::ptr::null_mut());
         // SAFETY: filled with a reference of ours.
@@ -215,10 +215,10 @@ impl<'py> Decoder<'_, 'py> {
     fn first_filled(&mut self, node: &NodeCopy) -> PyResult<Ptr> {
         let NodeCopy { number, elem, start, elem2, start2, length, .. } = *node;
         let is_dict = node.kind == kind::DICT;
-        let mut keys = Owned::nulls(length);
+        let mut keys = OwnedReferences::nulls(length);
         self.fill(elem, start, &mut keys.0)?;
         let values = if is_dict {
-            let mut values = Owned::nulls(length);
+            let mut values = OwnedReferences::nulls(length);
             self.fill(elem2, start2, &mut values.0)?;
             Some(values)
         } else {

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use plasmon_plo::Checked;
+use plasmon_plo::ValidObject;
 use plasmon_plo::codes::{elem, kind};
 use plasmon_plo::sizes::at;
 use pyo3::exceptions::PyUnicodeDecodeError;
@@ -13,13 +13,13 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyMemoryView, PyTuple};
 
-use super::again::Again;
 use super::context::Context;
 use super::errors::{broken, changed};
 use super::maker::Maker;
-use super::owned::Owned;
+use super::owned::OwnedReferences;
 use super::quick_arrays::QuickArrays;
 use super::raw::Ptr;
+use super::second_fill::Again;
 
 /// So many values of large containers are built at a time.
 pub(super) const BLOCK: usize = 1024;
@@ -27,7 +27,7 @@ pub(super) const BLOCK: usize = 1024;
 pub(super) struct Decoder<'a, 'py> {
     pub(super) py: Python<'py>,
     pub(super) context: &'a Bound<'py, Context>,
-    pub(super) object: &'a Checked<'a>,
+    pub(super) object: &'a ValidObject<'a>,
     /// Which pickles may be read.
     pub(super) pickle: u8,
     /// The object's memory, for what lies on it.
@@ -35,7 +35,7 @@ pub(super) struct Decoder<'a, 'py> {
     memory_view: Option<Bound<'py, PyAny>>,
     /// How arrays are made on that memory without NumPy's constructor, once that was asked for.
     pub(super) quick_arrays: Option<Option<QuickArrays>>,
-    pub(super) built: Owned,
+    pub(super) built: OwnedReferences,
     /// Whether nodes that hold no others are built when they are asked for.
     pub(super) on_demand: bool,
     /// How many objects are being made because a part of the one before asked for them.
@@ -43,11 +43,11 @@ pub(super) struct Decoder<'a, 'py> {
     /// Dicts and sets that are filled anew at the end.
     pub(super) again: Again,
     /// The rows of row nodes, for the runs that they are in.
-    pub(super) rows: HashMap<usize, Owned>,
-    pub(super) strs: Owned,
-    pub(super) bins: Owned,
-    pub(super) tensors: Owned,
-    pub(super) exts: Owned,
+    pub(super) rows: HashMap<usize, OwnedReferences>,
+    pub(super) strs: OwnedReferences,
+    pub(super) bins: OwnedReferences,
+    pub(super) tensors: OwnedReferences,
+    pub(super) exts: OwnedReferences,
     pub(super) makers: Vec<Option<Maker<'py>>>,
     /// Most arrays are of the type and the shape of the one before.
     /// With its size, if it is a plain one.
@@ -79,10 +79,11 @@ pub(super) struct Source<'a, 'py> {
 impl<'a, 'py> Decoder<'a, 'py> {
     /// A decoder of an object that was checked.
     #[inline]
-    pub(super) fn new(source: &Source<'a, 'py>, object: &'a Checked<'a>) -> Self {
+    pub(super) fn new(source: &Source<'a, 'py>, object: &'a ValidObject<'a>) -> Self {
         let view = &object.view;
-        let cache =
-            |wanted: bool, number| Owned::nulls(if wanted { view.count(number) } else { 0 });
+        let cache = |wanted: bool, number| {
+            OwnedReferences::nulls(if wanted { view.count(number) } else { 0 })
+        };
         Self {
             py: source.memory.py(),
             context: source.context,

@@ -17,7 +17,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyList;
 
 use super::context::Context;
-use super::encoder::{Encoded, Encoder, Items, Memory};
+use super::encoder::{Encoder, Items, Memory, ValueTables};
 use super::raw::{self, NoCollection, Ptr, Shape};
 use super::runs::Prefix;
 use super::work::{Rows, Work};
@@ -27,7 +27,7 @@ pub(super) fn encode<'py>(
     context: &'py Bound<'py, Context>,
     value: &Bound<'py, PyAny>,
     memory: Memory,
-) -> PyResult<(Encoded, Memory)> {
+) -> PyResult<(ValueTables, Memory)> {
     // While code of others runs, nothing depends on this; it saves collections that find nothing.
     let _gc = NoCollection::new(context.py());
     let mut encoder = Encoder::new(context, memory);

@@ -9,14 +9,14 @@ use plasmon_cpython::memo::{Memo, Place};
 use plasmon_plo::tables::Tables;
 use pyo3::prelude::*;
 
+use super::array_reuse::HeapArrays;
 use super::array_types::Arrays;
 use super::class_key::Classes;
 use super::context::{Context, Strategy};
 use super::heap::Piece;
-use super::owned::Owned;
-use super::placed::Placed;
+use super::owned::OwnedReferences;
 use super::raw::{NoCollection, Ptr};
-use super::reduced::Taken;
+use super::reduced::ReduceResult;
 use super::work::Work;
 
 /// Strings and byte strings by the type of slot and their content.
@@ -35,12 +35,12 @@ pub(super) struct Items<'i> {
 }
 
 /// A value in tables.
-pub(super) struct Encoded {
+pub(super) struct ValueTables {
     pub(super) tables: Box<Tables>,
     /// The entries of the heap.
     pub(super) heap: Vec<Piece>,
     /// The arrays that the heap's entries lie in.
-    pub(super) placed: Placed,
+    pub(super) placed: HeapArrays,
 }
 
 pub(super) struct Encoder<'py> {
@@ -57,7 +57,7 @@ pub(super) struct Encoder<'py> {
     pub(super) work: Vec<Work>,
     pub(super) next: usize,
     /// References that are dropped at the end.
-    pub(super) kept: Owned,
+    pub(super) kept: OwnedReferences,
     pub(super) pinned: bool,
     /// Whether there are items in hand that their container alone holds.
     pub(super) in_hand: bool,
@@ -70,7 +70,7 @@ pub(super) struct Encoder<'py> {
     /// The class that was asked for last, its version, and how its objects are taken apart.
     pub(super) last_strategy: Option<(Ptr, u32, Bound<'py, Strategy>)>,
     /// What objects said about how to make them again, before their turn came.
-    pub(super) taken: HashMap<Ptr, Taken<'py>>,
+    pub(super) taken: HashMap<Ptr, ReduceResult<'py>>,
     pub(super) scratch: [Vec<Ptr>; 2],
 }
 
@@ -113,7 +113,7 @@ impl<'py> Encoder<'py> {
             contents: None,
             work,
             next: 0,
-            kept: Owned::default(),
+            kept: OwnedReferences::default(),
             pinned: false,
             in_hand: false,
             quiet: None,
@@ -127,12 +127,12 @@ impl<'py> Encoder<'py> {
 
     /// The tables, and what the next encoder is left.
     #[inline]
-    pub(super) fn finish(self) -> (Encoded, Memory) {
+    pub(super) fn finish(self) -> (ValueTables, Memory) {
         let Self { tables, heap, arrays, mut memo, work, scratch: [first, second], .. } = self;
         memo.clear();
         let scratch = [emptied(first), emptied(second)];
         let memory = Memory { tables: None, memo, work: emptied(work), scratch };
-        (Encoded { tables, heap, placed: arrays.placed }, memory)
+        (ValueTables { tables, heap, placed: arrays.placed }, memory)
     }
 
     /// Notes a node that is gone through later. Its number is the next one.

@@ -14,7 +14,7 @@ use super::encoder::{Encoder, Items};
 use super::heap::Piece;
 use super::object_dict::dict_of;
 use super::raw::{self, Ptr, Shape};
-use super::reduced::{Reduced, Taken, copyreg, exhausted, not_reduced};
+use super::reduced::{ReduceResult, Reduction, copyreg, exhausted, not_reduced};
 use super::runs::Prefix;
 use super::work::Work;
 
@@ -279,7 +279,7 @@ impl<'py> Encoder<'py> {
         for item in items.all {
             let taken = self.reduce(&self.own(*item))?;
             let own = match &taken {
-                Taken::Apart(reduced)
+                ReduceResult::Apart(reduced)
                     if reduced.parts.len() == 1
                         && matches!(reduced.make, make::CALL | make::NEW) =>
                 {
@@ -309,8 +309,8 @@ impl<'py> Encoder<'py> {
             // An object is asked once: this is what it said, for when its turn comes.
             for (item, argument) in items.all.iter().zip(arguments) {
                 let (callable, parts) = (self.own(key.callable()), vec![self.own(argument)]);
-                let reduced = Reduced { callable, make: key.make(), parts };
-                self.taken.insert(*item, Taken::Apart(reduced));
+                let reduced = Reduction { callable, make: key.make(), parts };
+                self.taken.insert(*item, ReduceResult::Apart(reduced));
             }
         }
         Ok(rows)
@@ -341,12 +341,12 @@ impl<'py> Encoder<'py> {
                     None => self.reduce(&value)?,
                 };
                 match taken {
-                    Taken::Apart(reduced) => {
+                    ReduceResult::Apart(reduced) => {
                         let callable = self.keep(&reduced.callable);
                         let parts = reduced.parts.iter().map(|part| self.keep(part)).collect();
                         (ClassKey::made_by(callable, reduced.make), parts)
                     }
-                    Taken::Named(found) => {
+                    ReduceResult::Named(found) => {
                         name = Some(found);
                         (ClassKey::made_by(self.keep(&value), make::VALUE), Vec::new())
                     }
@@ -401,7 +401,7 @@ impl<'py> Encoder<'py> {
     }
 
     /// What an object says about how to make it again.
-    fn reduce(&mut self, value: &Bound<'py, PyAny>) -> PyResult<Taken<'py>> {
+    fn reduce(&mut self, value: &Bound<'py, PyAny>) -> PyResult<ReduceResult<'py>> {
         self.open();
         let py = self.py;
         let class = value.get_type();
@@ -422,7 +422,7 @@ impl<'py> Encoder<'py> {
                 .map_err(|error| not_reduced(value, error))?,
         };
         if found.is_instance_of::<PyString>() {
-            return Ok(Taken::Named(found));
+            return Ok(ReduceResult::Named(found));
         }
         let Ok(found) = found.cast_into::<PyTuple>() else {
             return Err(PyTypeError::new_err("__reduce_ex__ must give a str or a tuple"));
@@ -460,7 +460,7 @@ impl<'py> Encoder<'py> {
         while parts.last().is_some_and(|part| part.is_none()) {
             parts.pop();
         }
-        Ok(Taken::Apart(Reduced { callable, make, parts }))
+        Ok(ReduceResult::Apart(Reduction { callable, make, parts }))
     }
 }
 

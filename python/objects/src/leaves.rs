@@ -14,7 +14,7 @@ use super::decimal::decimal_class;
 use super::decoder::{Decoder, NodeCopy, text_of};
 use super::errors::{broken, changed, misfit};
 use super::memory::Block;
-use super::owned::{Owned, shared};
+use super::owned::{OwnedReferences, shared};
 use super::quick_arrays::{Extents, QuickArrays};
 use super::raw::{self, Ptr};
 
@@ -339,7 +339,7 @@ impl<'a, 'py> Decoder<'a, 'py> {
     }
 
     pub(super) fn array_of_objects(&mut self, node: &NodeCopy) -> PyResult<Ptr> {
-        let mut items = Owned::nulls(node.length);
+        let mut items = OwnedReferences::nulls(node.length);
         self.fill(node.elem, node.start, &mut items.0)?;
         let empty = self.empty(node.number);
         let array = if empty.is_null() { self.new_array_of_objects(node)? } else { shared(empty) };

@@ -13,8 +13,8 @@
 //! text or array, is decided in Python, in the package `plasmon.objects`; [`context`] keeps what
 //! was decided.
 
-mod again;
 mod array_memory;
+mod array_reuse;
 mod array_types;
 mod arrays;
 mod class_key;
@@ -36,11 +36,11 @@ pub mod memory;
 mod object_dict;
 mod objects;
 mod owned;
-mod placed;
 mod quick_arrays;
 mod reduced;
 mod rows;
 mod runs;
+mod second_fill;
 pub mod serialized;
 pub mod stream;
 mod work;

@@ -8,7 +8,7 @@ use pyo3::types::{PyString, PyTuple};
 use super::decoder::{BLOCK, Decoder, NodeCopy, shown_text, text_of};
 use super::errors::{broken, changed, misfit};
 use super::maker::{Maker, finish};
-use super::owned::Owned;
+use super::owned::OwnedReferences;
 use super::raw::{self, Ptr};
 
 impl<'a, 'py> Decoder<'a, 'py> {
@@ -75,7 +75,7 @@ impl<'a, 'py> Decoder<'a, 'py> {
         if elem == elem::ROWS {
             return Err(changed());
         }
-        let mut parts = Owned::nulls(to - from);
+        let mut parts = OwnedReferences::nulls(to - from);
         self.fill(elem, start + from, &mut parts.0)?;
         let parts = std::mem::take(&mut parts.0).into_iter();
         // SAFETY: each is a reference of ours.
@@ -111,7 +111,7 @@ impl<'a, 'py> Decoder<'a, 'py> {
             if maker.attributes() != node.length {
                 return Err(changed());
             }
-            let mut values = Owned::nulls(node.length);
+            let mut values = OwnedReferences::nulls(node.length);
             self.fill(node.elem, node.start, &mut values.0)?;
             maker.set_attributes(&object, &values.0)?;
             return self.still_built(node.number, made);
@@ -135,7 +135,7 @@ impl<'a, 'py> Decoder<'a, 'py> {
         if fields > limit::ROW_FIELDS_MAX {
             return Err(changed());
         }
-        let mut keys = Owned::nulls(if kind == kind::DICT_ROWS { fields } else { 0 });
+        let mut keys = OwnedReferences::nulls(if kind == kind::DICT_ROWS { fields } else { 0 });
         if kind == kind::DICT_ROWS {
             self.fill(node.elem, node.start, &mut keys.0)?;
         }
@@ -149,13 +149,13 @@ impl<'a, 'py> Decoder<'a, 'py> {
         if nodes.is_empty() || nodes.iter().any(|field| field.length != count) {
             return Err(changed());
         }
-        let mut rows = Owned::with_capacity(count)?;
+        let mut rows = OwnedReferences::with_capacity(count)?;
         // Columns are built a block at a time: values are used up while they are in the cache.
         for from in (0..count).step_by(BLOCK) {
             let length = (count - from).min(BLOCK);
             let mut columns = Vec::with_capacity(fields);
             for field in &nodes {
-                let mut column = Owned::nulls(length);
+                let mut column = OwnedReferences::nulls(length);
                 self.fill_part(field.elem, field.start, from, &mut column.0)?;
                 columns.push(column);
             }
@@ -169,7 +169,11 @@ impl<'a, 'py> Decoder<'a, 'py> {
         Ok(())
     }
 
-    fn tuple_rows(&self, columns: &mut [Owned], rows: &mut Owned) -> PyResult<()> {
+    fn tuple_rows(
+        &self,
+        columns: &mut [OwnedReferences],
+        rows: &mut OwnedReferences,
+    ) -> PyResult<()> {
         let (count, fields) = (columns.first().map_or(0, |first| first.0.len()), columns.len());
         for at in 0..count {
             // SAFETY: attached; every item of the new tuple is set before anybody sees it.
@@ -184,7 +188,12 @@ impl<'a, 'py> Decoder<'a, 'py> {
         Ok(())
     }
 
-    fn dict_rows(&self, keys: &Owned, columns: &[Owned], rows: &mut Owned) -> PyResult<()> {
+    fn dict_rows(
+        &self,
+        keys: &OwnedReferences,
+        columns: &[OwnedReferences],
+        rows: &mut OwnedReferences,
+    ) -> PyResult<()> {
         let count = columns.first().map_or(0, |first| first.0.len());
         for at in 0..count {
             // SAFETY: attached.
@@ -200,7 +209,12 @@ impl<'a, 'py> Decoder<'a, 'py> {
         Ok(())
     }
 
-    fn object_rows(&self, maker: &Maker<'py>, columns: &[Owned], rows: &mut Owned) -> PyResult<()> {
+    fn object_rows(
+        &self,
+        maker: &Maker<'py>,
+        columns: &[OwnedReferences],
+        rows: &mut OwnedReferences,
+    ) -> PyResult<()> {
         let count = columns.first().map_or(0, |first| first.0.len());
         let mut values = vec![std::ptr::null_mut(); columns.len()];
         for at in 0..count {

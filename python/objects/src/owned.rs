@@ -8,9 +8,9 @@ use super::raw::Ptr;
 
 /// References that are dropped with this.
 #[derive(Default)]
-pub(super) struct Owned(pub(super) Vec<Ptr>);
+pub(super) struct OwnedReferences(pub(super) Vec<Ptr>);
 
-impl Owned {
+impl OwnedReferences {
     /// Room for so many references, without any; an error instead of the end of the process when
     /// there is no memory for it.
     pub(super) fn with_capacity(count: usize) -> PyResult<Self> {
@@ -25,7 +25,7 @@ impl Owned {
     }
 }
 
-impl Drop for Owned {
+impl Drop for OwnedReferences {
     fn drop(&mut self) {
         for object in &self.0 {
             // SAFETY: each is null or a reference of ours; these live in functions that are called
@@ -47,7 +47,7 @@ impl One {
 
 impl Drop for One {
     fn drop(&mut self) {
-        // SAFETY: a reference of ours; see `Owned`.
+        // SAFETY: a reference of ours; see `OwnedReferences`.
         unsafe { ffi::Py_XDECREF(self.0) };
     }
 }
@@ -76,7 +76,7 @@ impl Scratch {
     pub(super) fn clear(&mut self) {
         for object in self.all() {
             let object = std::mem::replace(object, std::ptr::null_mut());
-            // SAFETY: null or a reference of ours; see `Owned`.
+            // SAFETY: null or a reference of ours; see `OwnedReferences`.
             unsafe { ffi::Py_XDECREF(object) };
         }
     }

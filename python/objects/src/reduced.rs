@@ -8,15 +8,15 @@ use pyo3::types::{PyDict, PyList};
 static COPYREG: PyOnceLock<(Py<PyDict>, Py<PyAny>, Py<PyAny>)> = PyOnceLock::new();
 
 /// What `__reduce_ex__` said.
-pub(super) enum Taken<'py> {
+pub(super) enum ReduceResult<'py> {
     /// The name that the object is found by.
     Named(Bound<'py, PyAny>),
     /// How to make the object.
-    Apart(Reduced<'py>),
+    Apart(Reduction<'py>),
 }
 
 /// How to make an object, with a callable and parts.
-pub(super) struct Reduced<'py> {
+pub(super) struct Reduction<'py> {
     pub(super) callable: Bound<'py, PyAny>,
     pub(super) make: u8,
     pub(super) parts: Vec<Bound<'py, PyAny>>,

@@ -3,20 +3,20 @@
 use std::cell::Cell;
 
 use plasmon_plo::tables::Tables;
-use plasmon_plo::{Form, Plan, Wanted};
+use plasmon_plo::{Form, FormChoice, Plan};
 use pyo3::exceptions::PyValueError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::{PyBytes, PyDict, PyList};
 
+use super::array_reuse::HeapArrays;
 use super::context::Context;
 use super::encode::encode;
-use super::encoder::{Encoded, Memory};
+use super::encoder::{Memory, ValueTables};
 use super::errors::raised;
 use super::heap::Piece;
 use super::memory::Block;
-use super::placed::Placed;
 
 /// What one call leaves to the next: the kernel takes longer to provide fresh memory for a column
 /// than it takes to fill it. Larger tables are given back.
@@ -35,17 +35,17 @@ thread_local! {
 pub struct Serialized {
     tables: Box<Tables>,
     heap: Vec<Piece>,
-    placed: Placed,
+    placed: HeapArrays,
     plan: Plan,
     /// What the encoder leaves to the next one.
     memory: Memory,
 }
 
-pub(super) fn wanted(form: Option<&str>) -> PyResult<Wanted> {
+pub(super) fn wanted(form: Option<&str>) -> PyResult<FormChoice> {
     match form {
-        None | Some("auto") => Ok(Wanted::Auto),
-        Some("stream") => Ok(Wanted::Stream),
-        Some("small") => Ok(Wanted::Small),
+        None | Some("auto") => Ok(FormChoice::Auto),
+        Some("stream") => Ok(FormChoice::Stream),
+        Some("small") => Ok(FormChoice::Small),
         Some(other) => {
             let text = format!("form is \"auto\", \"stream\" or \"small\", found \"{other}\"");
             Err(PyValueError::new_err(text))
@@ -58,10 +58,10 @@ impl Serialized {
     pub fn of(
         context: &Bound<'_, Context>,
         value: &Bound<'_, PyAny>,
-        wanted: Wanted,
+        wanted: FormChoice,
     ) -> PyResult<Self> {
         let memory = MEMORY.take().unwrap_or_default();
-        let (Encoded { tables, heap, placed }, memory) = encode(context, value, memory)?;
+        let (ValueTables { tables, heap, placed }, memory) = encode(context, value, memory)?;
         // What the encoder held is dropped by now, which may have run finalizers.
         placed.check(context.py())?;
         let plan = Plan::of(&tables, wanted).map_err(|error| raised(context.py(), &error))?;
@@ -129,7 +129,7 @@ impl Ready<'_> {
 pub(super) fn dumps<'py>(
     context: &Bound<'py, Context>,
     value: &Bound<'py, PyAny>,
-    wanted: Wanted,
+    wanted: FormChoice,
 ) -> PyResult<Bound<'py, PyBytes>> {
     let object = Serialized::of(context, value, wanted)?;
     let py = value.py();

@@ -19,7 +19,7 @@ const CHANNEL: &str = "plasmon-channel";
 const EXTENT: &str = "plasmon-extent";
 
 #[derive(Debug)]
-struct Watched {
+struct StoreMemory {
     name: String,
     inode: u64,
     fd: OwnedFd,
@@ -30,7 +30,7 @@ struct Watched {
 /// The memfds that were ever made and may still be there.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
-    made: RefCell<Vec<Watched>>,
+    made: RefCell<Vec<StoreMemory>>,
     /// The channels of each client.
     joined: RefCell<BTreeMap<u32, Vec<OwnedFd>>>,
 }
@@ -62,7 +62,7 @@ impl Memory {
         }
         let inode = fstat(&fd).expect("a memfd has a state").st_ino;
         let (name, is_old) = (name.to_owned(), false);
-        self.made.borrow_mut().push(Watched { name, inode, fd, is_old });
+        self.made.borrow_mut().push(StoreMemory { name, inode, fd, is_old });
     }
 
     /// Another store begins: what was made up to now is not its own.
@@ -107,7 +107,7 @@ impl Memory {
 }
 
 impl Census {
-    fn add(&mut self, extent: &Watched, is_open: bool) {
+    fn add(&mut self, extent: &StoreMemory, is_open: bool) {
         if extent.is_old {
             self.old += 1;
             return;

@@ -18,14 +18,14 @@ const STACK_BYTES: usize = 512 * 1024;
 
 /// Why a task stands still.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Suspended {
+pub(crate) enum SuspendReason {
     /// Others may run; it goes on at any time.
     Paused,
     /// It waits until something has happened, or until this time.
     Blocked(Option<Instant>),
 }
 
-type Back = Yielder<(), Suspended>;
+type Back = Yielder<(), SuspendReason>;
 
 /// How the code of a task gives control back.
 #[derive(Clone, Debug)]
@@ -33,20 +33,20 @@ pub(crate) struct Handle(Rc<Cell<*const Back>>);
 
 impl Handle {
     /// Stands still until the scheduler resumes the task. For the task itself alone.
-    pub(crate) fn suspend(&self, why: Suspended) {
+    pub(crate) fn suspend(&self, why: SuspendReason) {
         let back = self.0.get();
         assert!(!back.is_null(), "only a task that runs stands still");
-        // SAFETY: the pointer was taken from the reference that the coroutine's function got, which
-        // lives as long as that function runs; `Ending` clears it before it returns or unwinds. All
-        // of it happens in one thread, and the scheduler calls this for the running task only.
+        // SAFETY: the pointer was taken from the reference that the coroutine's function got. It
+        // lives as long as that function runs; `HandleReset` clears it before the function ends.
+        // All of it happens in one thread, and the scheduler calls this for the running task only.
         unsafe { (*back).suspend(why) };
     }
 }
 
 /// Clears the way back when the task's function ends, however it ends.
-struct Ending(Handle);
+struct HandleReset(Handle);
 
-impl Drop for Ending {
+impl Drop for HandleReset {
     fn drop(&mut self) {
         self.0.0.set(ptr::null());
     }
@@ -54,7 +54,7 @@ impl Drop for Ending {
 
 /// A task. Dropped, its stack is unwound where it stands.
 pub(crate) struct Task {
-    coroutine: Coroutine<(), Suspended, ()>,
+    coroutine: Coroutine<(), SuspendReason, ()>,
     handle: Handle,
 }
 
@@ -66,7 +66,7 @@ impl Task {
         let stack = DefaultStack::new(STACK_BYTES).expect("there is memory for a stack");
         let coroutine = Coroutine::with_stack(stack, move |back: &Back, ()| {
             inner.0.set(back);
-            let _ending = Ending(inner);
+            let _ending = HandleReset(inner);
             work();
         });
         Self { coroutine, handle }
@@ -78,7 +78,7 @@ impl Task {
     }
 
     /// Runs it until it stands still; `None` when it has ended.
-    pub(crate) fn resume(&mut self) -> Option<Suspended> {
+    pub(crate) fn resume(&mut self) -> Option<SuspendReason> {
         match self.coroutine.resume(()) {
             CoroutineResult::Yield(why) => Some(why),
             CoroutineResult::Return(()) => None,

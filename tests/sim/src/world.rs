@@ -24,7 +24,7 @@ use plasmon_testkit::{Random, mix};
 use rustix::event::{EventfdFlags, eventfd};
 
 use crate::memory::Memory;
-use crate::tasks::{Handle, Suspended, Task};
+use crate::tasks::{Handle, SuspendReason, Task};
 
 /// What each look at the clock takes.
 const LOOK: Duration = Duration::from_micros(1);
@@ -75,7 +75,7 @@ struct Entry {
     handle: Handle,
     /// Absent while it runs.
     task: Option<Task>,
-    state: Suspended,
+    state: SuspendReason,
     /// The number of the last thing that had happened when it began to wait.
     seen: u64,
 }
@@ -216,9 +216,9 @@ impl World {
             let (role, is_stopped) =
                 process.map_or((None, false), |it| (Some(it.role), it.is_stopped));
             let state = match entry.state {
-                Suspended::Paused => "can go on".to_owned(),
-                Suspended::Blocked(None) => "waits".to_owned(),
-                Suspended::Blocked(Some(until)) => {
+                SuspendReason::Paused => "can go on".to_owned(),
+                SuspendReason::Blocked(None) => "waits".to_owned(),
+                SuspendReason::Blocked(Some(until)) => {
                     format!("waits until {:.6}", (until - self.base).as_secs_f64())
                 }
             };
@@ -256,7 +256,7 @@ impl World {
         let mut tasks = self.tasks.borrow_mut();
         let number = self.names.replace(self.names.get() + 1);
         let task = Task::new(work);
-        let (handle, state) = (task.handle(), Suspended::Paused);
+        let (handle, state) = (task.handle(), SuspendReason::Paused);
         tasks.insert(number, Entry { pid, handle, task: Some(task), state, seen: 0 });
         self.has_worked.set(true);
         number
@@ -394,7 +394,7 @@ impl World {
         let Some(entry) = tasks.get_mut(&number) else { return Step::Ran };
         let (pid, happened) = (entry.pid, self.happened.get());
         let Some(mut task) = entry.task.take() else { return Step::Ran };
-        let was_waiting = matches!(entry.state, Suspended::Blocked(_));
+        let was_waiting = matches!(entry.state, SuspendReason::Blocked(_));
         drop(tasks);
         self.running.set(Some((number, pid)));
         self.has_worked.set(false);
@@ -409,7 +409,7 @@ impl World {
         };
         let has_waited_on = was_waiting && !self.has_worked.get();
         match suspended {
-            Some(state @ Suspended::Blocked(_)) if has_waited_on => {
+            Some(state @ SuspendReason::Blocked(_)) if has_waited_on => {
                 self.put_back(number, task, state, happened);
             }
             Some(state) => {
@@ -425,7 +425,7 @@ impl World {
         Step::Ran
     }
 
-    fn put_back(&self, number: u64, task: Task, state: Suspended, seen: u64) {
+    fn put_back(&self, number: u64, task: Task, state: SuspendReason, seen: u64) {
         if let Some(entry) = self.tasks.borrow_mut().get_mut(&number) {
             (entry.task, entry.state, entry.seen) = (Some(task), state, seen);
         }
@@ -460,8 +460,8 @@ impl World {
         let (now, happened) = (self.base + self.now.get(), self.happened.get());
         let goes = |entry: &Entry| processes.get(&entry.pid).is_some_and(|it| !it.is_stopped);
         let due = |entry: &Entry| match entry.state {
-            Suspended::Paused => true,
-            Suspended::Blocked(until) => {
+            SuspendReason::Paused => true,
+            SuspendReason::Blocked(until) => {
                 entry.seen < happened || until.is_some_and(|until| until <= now)
             }
         };
@@ -474,8 +474,8 @@ impl World {
             return Some(self.random.borrow_mut().pick(&ready));
         }
         let until = |entry: &Entry| match entry.state {
-            Suspended::Paused => None,
-            Suspended::Blocked(until) => until,
+            SuspendReason::Paused => None,
+            SuspendReason::Blocked(until) => until,
         };
         let waiting = tasks.iter().filter(|(_, entry)| goes(entry));
         let first = waiting.filter_map(|(number, entry)| Some((until(entry)?, *number))).min()?;
@@ -483,7 +483,7 @@ impl World {
         Some(first.1)
     }
 
-    fn suspend(&self, why: Suspended) {
+    fn suspend(&self, why: SuspendReason) {
         let Some((number, _)) = self.running.get() else { return };
         let handle = self.tasks.borrow().get(&number).map(|entry| entry.handle.clone());
         if let Some(handle) = handle {
@@ -555,7 +555,7 @@ impl Edge for World {
 
     fn block(&self, until: Option<Instant>) {
         if !self.is_ending() {
-            self.suspend(Suspended::Blocked(until));
+            self.suspend(SuspendReason::Blocked(until));
         }
     }
 
@@ -565,7 +565,7 @@ impl Edge for World {
         let is_about_pins = matches!(at, Point::Index | Point::Pins | Point::Claim);
         let rate = if is_about_pins { rates.pins } else { rates.pause };
         if !self.is_ending() && self.happens(rate) {
-            self.suspend(Suspended::Paused);
+            self.suspend(SuspendReason::Paused);
         }
     }
 

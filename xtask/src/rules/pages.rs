@@ -180,8 +180,8 @@ mod tests {
             findings("# A\n\n`crates/shm/src/lib.rs:3` and `docs/formats/NAME.md`\n").len(),
             0
         );
-        let gone = "# A\n\n`crates/shm/src/bell.rs`\n";
-        assert_eq!(findings(gone), ["names crates/shm/src/bell.rs, which does not exist"]);
+        let gone = "# A\n\n`crates/shm/src/sleep_flag.rs`\n";
+        assert_eq!(findings(gone), ["names crates/shm/src/sleep_flag.rs, which does not exist"]);
         let tree = Tree::of(&[("docs/adr/0001-a.md", gone), ("crates/shm/src/lib.rs", "")]);
         assert_eq!(check(&tree).len(), 1, "the missing map, and nothing of the past");
     }

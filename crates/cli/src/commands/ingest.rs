@@ -17,7 +17,7 @@ use serde_json::json;
 
 use super::put;
 use crate::arguments::Ingest;
-use crate::formats::{self, FileType, Loaded, Table, TableFile};
+use crate::formats::{self, FileType, InputFile, Table, TableFile};
 use crate::output::{Output, bytes};
 use crate::progress;
 use crate::target::{self, Target};
@@ -43,7 +43,7 @@ pub(super) fn ingest(store: &Client, ingest: &Ingest, output: &Output) -> Result
     let rows = table.rows();
     let id = match table {
         Destination::Memory(table) => {
-            put::write(store, Loaded::table(table)?, options, &object, output)?
+            put::write(store, InputFile::table(table)?, options, &object, output)?
         }
         Destination::Builder(mut table) => table.finish(&options).map_err(|error| match error {
             Error::Store(error) => object.told(store, error),

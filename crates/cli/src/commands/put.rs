@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::arguments::Put;
 use crate::failure::usage;
-use crate::formats::{self, FileType, Loaded};
+use crate::formats::{self, FileType, InputFile};
 use crate::output::{Output, bytes};
 use crate::progress;
 use crate::target::{self, Target};
@@ -54,7 +54,7 @@ fn one(store: &Client, put: &Put, path: &Path, output: &Output) -> Result<()> {
 /// Writes what was loaded into the store.
 pub(super) fn write(
     store: &Client,
-    loaded: Loaded,
+    loaded: InputFile,
     options: PutOptions,
     object: &Target,
     output: &Output,

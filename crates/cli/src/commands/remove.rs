@@ -9,7 +9,7 @@ use plasmon_proto::{Code, ObjectId};
 use serde_json::json;
 
 use crate::arguments::Remove;
-use crate::failure::{Told, usage};
+use crate::failure::{ObjectFailure, usage};
 use crate::output::{Output, bytes, count};
 use crate::pattern::is_pattern;
 use crate::target::Target;
@@ -68,7 +68,7 @@ fn by_selection(store: &Client, remove: &Remove, output: &Output) -> Result<()> 
     objects.retain(|object| object.holders == 0);
     if objects.is_empty() {
         if let Some(pattern) = remove.objects.first() {
-            return Err(Told {
+            return Err(ObjectFailure {
                 code: Code::Absent,
                 object: pattern.clone(),
                 id: None,

@@ -12,7 +12,9 @@ use arrow_schema::SchemaRef;
 use plasmon_client::{Client, Name, PutOptions};
 use plasmon_proto::object::tag;
 use plasmon_sort::{Heap, Partition};
-use plasmon_sort_store::{Error, Output as Partitions, Plan, Sealed, StoreRoom, partition_name};
+use plasmon_sort_store::{
+    Error, Output as Partitions, Plan, SealedPartition, StoreRoom, partition_name,
+};
 use serde_json::json;
 
 use crate::arguments::Sort;
@@ -97,7 +99,11 @@ fn into_store(
 }
 
 /// Sorts into the store in memory.
-fn in_memory(inputs: Inputs, work: &Work<'_>, partitions: &Partitions) -> Result<Vec<Sealed>> {
+fn in_memory(
+    inputs: Inputs,
+    work: &Work<'_>,
+    partitions: &Partitions,
+) -> Result<Vec<SealedPartition>> {
     let table = inputs.table()?;
     work.in_memory(&table, |job| partitions.sort(job)?.publish())
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use plasmon_sort::{External, Heap, Means, Merge, Progress};
-use plasmon_sort_store::{Output, Sealed, scratch_folder};
+use plasmon_sort_store::{Output, SealedPartition, scratch_folder};
 
 use crate::commands::get::replace;
 use crate::commands::sort_inputs::Inputs;
@@ -43,7 +43,7 @@ pub(super) fn into_store(
     work: &Work<'_>,
     memory_bytes: u64,
     partitions: &Output,
-) -> Result<Vec<Sealed>> {
+) -> Result<Vec<SealedPartition>> {
     let folder = &scratch_folder(work.sort.spill_dir.clone(), std::env::var_os("TMPDIR"));
     external(inputs, work, Scratch { folder, memory_bytes }, |merge| {
         Ok(partitions.write(merge)?.publish()?)

@@ -2,7 +2,7 @@
 //!
 //! Loading happens in two steps, so that the store's memory is written once and nothing else holds
 //! the encoded bytes: [`load`] reads a file far enough to know how many bytes its object has, then
-//! [`Loaded::write`] writes them where the object is being created.
+//! [`InputFile::write`] writes them where the object is being created.
 
 mod file_type;
 mod npy;
@@ -32,7 +32,7 @@ use self::opening::{open, unreadable};
 use crate::arguments::Format;
 
 /// A file that is about to become an object.
-pub(crate) struct Loaded {
+pub(crate) struct InputFile {
     /// The kind of value.
     pub(crate) tag: u8,
     /// The object's metadata.
@@ -47,7 +47,7 @@ enum Body {
     Table(Table),
 }
 
-impl Loaded {
+impl InputFile {
     /// A table that is about to become an object.
     pub(crate) fn table(table: Table) -> Result<Self> {
         let data_bytes = table.encoded_bytes()?;
@@ -58,7 +58,7 @@ impl Loaded {
     /// Writes the object's data, `data_bytes` of it, reporting progress in bytes.
     pub(crate) fn write(self, mut into: &mut [u8], progress: &dyn Fn(u64)) -> Result<()> {
         match self.body {
-            Body::Table(table) => table.encode(Counted { inner: into, progress }),
+            Body::Table(table) => table.encode(ProgressWriter { inner: into, progress }),
             Body::File(mut file) => {
                 while !into.is_empty() {
                     let step = into.len().min(8 << 20);
@@ -73,12 +73,12 @@ impl Loaded {
     }
 }
 
-struct Counted<'a, W> {
+struct ProgressWriter<'a, W> {
     inner: W,
     progress: &'a dyn Fn(u64),
 }
 
-impl<W: Write> Write for Counted<'_, W> {
+impl<W: Write> Write for ProgressWriter<'_, W> {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         let count = self.inner.write(bytes)?;
         (self.progress)(count as u64);
@@ -98,13 +98,13 @@ fn load_table(path: &Path, kind: FileType) -> Result<Table> {
 }
 
 /// Opens and reads a file.
-pub(crate) fn load(path: &Path, kind: FileType) -> Result<Loaded> {
+pub(crate) fn load(path: &Path, kind: FileType) -> Result<InputFile> {
     match kind.format {
         Format::Raw => {
             let file = open(path)?;
             let data_bytes = file.metadata()?.len();
             let body = Body::File(file);
-            Ok(Loaded { tag: tag::RAW, metadata: Vec::new(), data_bytes, body })
+            Ok(InputFile { tag: tag::RAW, metadata: Vec::new(), data_bytes, body })
         }
         Format::Npy => {
             let file = open(path)?;
@@ -112,9 +112,9 @@ pub(crate) fn load(path: &Path, kind: FileType) -> Result<Loaded> {
             let metadata = header.metadata()?;
             let data_bytes = header.data_bytes;
             let body = Body::File(file);
-            Ok(Loaded { tag: tag::NDARRAY, metadata, data_bytes, body })
+            Ok(InputFile { tag: tag::NDARRAY, metadata, data_bytes, body })
         }
-        _ => Loaded::table(load_table(path, kind)?),
+        _ => InputFile::table(load_table(path, kind)?),
     }
 }
 

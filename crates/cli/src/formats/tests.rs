@@ -17,7 +17,7 @@ fn batch() -> RecordBatch {
     RecordBatch::try_from_iter_with_nullable([("x", numbers, true), ("s", words, true)]).unwrap()
 }
 
-fn object(loaded: Loaded) -> (u8, Vec<u8>, Vec<u8>) {
+fn object(loaded: InputFile) -> (u8, Vec<u8>, Vec<u8>) {
     let (tag_found, metadata) = (loaded.tag, loaded.metadata.clone());
     let mut data = vec![0xEE; loaded.data_bytes as usize];
     let written = std::cell::Cell::new(0);

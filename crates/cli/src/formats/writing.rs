@@ -10,7 +10,7 @@ use arrow_ipc::writer::{FileWriter, StreamWriter};
 use arrow_json::{ArrayWriter, LineDelimitedWriter, WriterBuilder};
 use arrow_schema::{DataType, SchemaRef};
 use arrow_select::concat::concat_batches;
-use plasmon_files::Compressed;
+use plasmon_files::CompressingWriter;
 
 use super::file_type::FileType;
 use super::parquet;
@@ -26,9 +26,9 @@ pub(crate) struct TableWriter<W: Write + Send> {
 enum Form<W: Write + Send> {
     /// With the columns as the file has them.
     Parquet(ArrowWriter<W>, SchemaRef),
-    Csv(Box<csv::Writer<Compressed<W>>>),
-    Json(ArrayWriter<Compressed<W>>),
-    Lines(LineDelimitedWriter<Compressed<W>>),
+    Csv(Box<csv::Writer<CompressingWriter<W>>>),
+    Json(ArrayWriter<CompressingWriter<W>>),
+    Lines(LineDelimitedWriter<CompressingWriter<W>>),
     Stream(StreamWriter<W>),
     File(FileWriter<W>),
     /// An Arrow file has one dictionary for each column, and batches may have one each: they
@@ -39,7 +39,7 @@ enum Form<W: Write + Send> {
 impl<W: Write + Send> TableWriter<W> {
     /// Begins a file.
     pub(crate) fn new(kind: FileType, schema: &SchemaRef, out: W) -> Result<Self> {
-        let text = |out| Compressed::new(kind.compression, out);
+        let text = |out| CompressingWriter::new(kind.compression, out);
         // A column of nothing but nulls is a column all the same.
         let json = || WriterBuilder::new().with_explicit_nulls(true);
         let form = match kind.format {

@@ -13,7 +13,7 @@ use plasmon_shm::eventfd::Doorbell;
 
 use super::Client;
 use crate::acks::Verdict;
-use crate::buffer::{Buffer, Pinned};
+use crate::buffer::{Buffer, PinnedBuffer};
 use crate::error::{Error, Result};
 use crate::get::why_not;
 use crate::ids::Ids;
@@ -250,7 +250,7 @@ impl Client {
     /// `None` also when this client has no channel, holds too many pins, or would have to ask a
     /// daemon that is away: then [`Self::get`] says more.
     #[inline]
-    pub fn get_now<'a>(&'a self, id: &ObjectId) -> Option<Pinned<'a>> {
+    pub fn get_now<'a>(&'a self, id: &ObjectId) -> Option<PinnedBuffer<'a>> {
         let connection = self.here().ok()?;
         let session = connection.session();
         let channel = session.channel()?;
@@ -259,7 +259,7 @@ impl Client {
             return pin_unmapped(connection, session, channel, id);
         };
         channel.reader.touch(view.record());
-        Some(Pinned::new(view, connection.fork()))
+        Some(PinnedBuffer::new(view, connection.fork()))
     }
 
     /// Like [`Self::get_now`], as a buffer that can be kept.

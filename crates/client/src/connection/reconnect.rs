@@ -11,8 +11,8 @@ use plasmon_shm::socket;
 
 use super::Connection;
 use crate::error::{Error, Result};
-use crate::handshake::{Caller, Failed, Timeouts, connect_within};
-use crate::rpc::{Broken, Mending};
+use crate::handshake::{Caller, HandshakeError, Timeouts, connect_within};
+use crate::rpc::{BrokenConnection, ReconnectClaim};
 use crate::session::Session;
 
 const RECONNECTING: &str = "reconnecting to the store";
@@ -27,7 +27,7 @@ const DAEMONS_RESUMED_MAX: u32 = 16;
 const DAEMONS_MAX: u32 = 32;
 
 /// A connection in place of a broken one.
-struct Renewed {
+struct Replacement {
     connection: socket::Connection,
     epoch: u64,
     /// Whether the store has ended, and this is another one.
@@ -38,7 +38,7 @@ impl Connection {
     /// Mends the connection with this number, or waits while another thread does. An error: the
     /// caller was interrupted. When its time has passed, another thread goes on.
     pub(super) fn mend(&self, link: u64, deadline: Deadline) -> Result<()> {
-        let Mending::Mine(broken) = self.rpc.claim_mending(link, deadline)? else {
+        let ReconnectClaim::Mine(broken) = self.rpc.claim_mending(link, deadline)? else {
             return Ok(());
         };
         match self.reconnect(link, broken, deadline) {
@@ -58,7 +58,7 @@ impl Connection {
                 }
                 self.name_scopes_again();
             }
-            Err(Failed::Ended(error)) => {
+            Err(HandshakeError::Ended(error)) => {
                 self.rpc.leave_mending();
                 return if deadline.is_past() { Ok(()) } else { Err(error) };
             }
@@ -82,8 +82,13 @@ impl Connection {
     }
 
     /// Replaces the connection with this number by a new one.
-    fn reconnect(&self, link: u64, broken: Broken, own: Deadline) -> Result<Renewed, Failed> {
-        let Broken { fruitless, since } = broken;
+    fn reconnect(
+        &self,
+        link: u64,
+        broken: BrokenConnection,
+        own: Deadline,
+    ) -> Result<Replacement, HandshakeError> {
+        let BrokenConnection { fruitless, since } = broken;
         let waits = self.waits_for_daemon.load(Ordering::Relaxed);
         let until = if waits { self.options.reconnect_timeout } else { Duration::ZERO };
         let timeouts = Timeouts { until: Deadline::from(Some(since)).later(until), own };
@@ -92,7 +97,7 @@ impl Connection {
         let session = self.session();
         let wanted = || !self.closing.load(Ordering::Relaxed) && self.is_ours();
         if fruitless.of_daemon >= FRUITLESS_MAX || fruitless.daemons >= DAEMONS_MAX {
-            return Err(Failed::ForGood(
+            return Err(HandshakeError::ForGood(
                 Error::new(Code::Disconnected, RECONNECTING)
                     .with_detail("the daemon closed several connections of this client in a row"),
             ));
@@ -106,13 +111,14 @@ impl Connection {
         let epoch = welcomed.welcome.epoch;
         if welcomed.welcome.resumed {
             let lost = &welcomed.welcome.lost;
-            session.resumed(welcomed.fds, lost).map_err(Failed::ForGood)?;
+            session.resumed(welcomed.fds, lost).map_err(HandshakeError::ForGood)?;
             tracing::info!(epoch, "resumed with the daemon");
             let connection = welcomed.connection;
-            return Ok(Renewed { connection, epoch, is_another_store: false });
+            return Ok(Replacement { connection, epoch, is_another_store: false });
         }
         let is_another_store = welcomed.welcome.store != session.welcome.store;
-        let fresh = Session::new(welcomed.welcome, welcomed.fds).map_err(Failed::ForGood)?;
+        let fresh =
+            Session::new(welcomed.welcome, welcomed.fds).map_err(HandshakeError::ForGood)?;
         session.end();
         let lost = session.unapplied();
         if lost > 0 && is_another_store {
@@ -131,7 +137,7 @@ impl Connection {
         let left = Arc::clone(session);
         self.sessions.append_after(session, Arc::new(fresh));
         left.wake_housekeeping();
-        Ok(Renewed { connection: welcomed.connection, epoch, is_another_store })
+        Ok(Replacement { connection: welcomed.connection, epoch, is_another_store })
     }
 }
 

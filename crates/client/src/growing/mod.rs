@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use plasmon_proto::message::{Creating, ExtentId, Granted, Reply, Request};
+use plasmon_proto::message::{ExtentId, Grant, PendingObject, Reply, Request};
 use plasmon_proto::object::{Sizes, Traits};
 use plasmon_proto::{Code, ObjectId, Policy};
 use plasmon_shm::deadline::Deadline;
@@ -79,7 +79,7 @@ pub struct GrowOptions {
 
 /// An object under construction whose size is not known yet. It reads and writes as the memory that
 /// it was granted so far, whose address never changes.
-pub struct Growing {
+pub struct GrowingObject {
     store: Client,
     connection: Arc<Connection>,
     session: Arc<Session>,
@@ -109,12 +109,16 @@ fn patiently<T>(deadline: Deadline, mut attempt: impl FnMut() -> Result<T>) -> R
 
 impl Client {
     /// Begins an object whose size is not known yet, with memory for [`GrowOptions::bytes_hint`].
-    pub fn grow(&self, options: &GrowOptions) -> Result<Growing> {
+    pub fn grow(&self, options: &GrowOptions) -> Result<GrowingObject> {
         begin_growing(self.process()?, self, options)
     }
 }
 
-fn begin_growing(process: &Process, store: &Client, options: &GrowOptions) -> Result<Growing> {
+fn begin_growing(
+    process: &Process,
+    store: &Client,
+    options: &GrowOptions,
+) -> Result<GrowingObject> {
     let connection = &process.connection;
     let session = Arc::clone(connection.session());
     session.drain();
@@ -135,14 +139,14 @@ fn begin_growing(process: &Process, store: &Client, options: &GrowOptions) -> Re
         // A creation that the daemon was not told of when the connection was resumed has ended.
         if !writing.is_void(answer.link) {
             let (sizes, range, strict) = (Sizes::default(), granted.range, false);
-            writing.set_creating(Creating { id, sizes, traits, range, strict });
+            writing.set_creating(PendingObject { id, sizes, traits, range, strict });
             drop(writing);
             break (*granted, map_growing(&session, granted, fd));
         }
     };
     let extent = granted.range.extent;
     let (asked, patience) = (None, options.patience);
-    let mut growing = Growing {
+    let mut growing = GrowingObject {
         store: store.clone(),
         connection: Arc::clone(connection),
         session,
@@ -160,11 +164,7 @@ fn begin_growing(process: &Process, store: &Client, options: &GrowOptions) -> Re
 
 /// The mapping of a growing extent: the one that this client had when it last had the extent,
 /// whose pages are mapped already, or a new one.
-fn map_growing(
-    session: &Session,
-    granted: &Granted,
-    fd: std::os::fd::OwnedFd,
-) -> Result<GrowingMap> {
+fn map_growing(session: &Session, granted: &Grant, fd: std::os::fd::OwnedFd) -> Result<GrowingMap> {
     let failed = |error| Error::io("mapping memory to write to", error);
     let known = session.writing().take_growing_map(granted.range.extent);
     let mut map = match known {
@@ -179,7 +179,7 @@ fn map_growing(
     Ok(map)
 }
 
-impl Growing {
+impl GrowingObject {
     /// The id that the object will have.
     pub fn id(&self) -> ObjectId {
         self.id
@@ -352,7 +352,7 @@ fn is_too_much(error: &Error) -> bool {
     matches!(error.code(), Code::StoreFull | Code::TooLarge | Code::QuotaExceeded)
 }
 
-impl Deref for Growing {
+impl Deref for GrowingObject {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -360,7 +360,7 @@ impl Deref for Growing {
     }
 }
 
-impl DerefMut for Growing {
+impl DerefMut for GrowingObject {
     fn deref_mut(&mut self) -> &mut [u8] {
         match &mut self.map {
             Some(map) if !self.sealed.load(Ordering::Relaxed) => map,
@@ -369,9 +369,9 @@ impl DerefMut for Growing {
     }
 }
 
-impl fmt::Debug for Growing {
+impl fmt::Debug for GrowingObject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Growing")
+        f.debug_struct("GrowingObject")
             .field("id", &self.id)
             .field("granted", &self.granted())
             .field("sealed", &self.is_sealed())
@@ -379,7 +379,7 @@ impl fmt::Debug for Growing {
     }
 }
 
-impl Drop for Growing {
+impl Drop for GrowingObject {
     fn drop(&mut self) {
         if !self.is_sealed() && self.connection.is_ours() {
             self.give_up();

@@ -7,7 +7,7 @@ use plasmon_proto::message::{Reply, Request};
 use plasmon_proto::object::Level;
 use plasmon_proto::{Code, ObjectId};
 
-use super::Growing;
+use super::GrowingObject;
 use crate::error::{Error, Result};
 
 const SEALING: &str = "sealing object";
@@ -15,7 +15,7 @@ const SEALING: &str = "sealing object";
 /// Seals that are on their way at once.
 const SEALS_AT_ONCE: usize = 32;
 
-impl Growing {
+impl GrowingObject {
     /// Makes the first `bytes` bytes an object, immutable and visible to all clients; nothing is
     /// copied, and the memory after them is given back. After an error the object is gone.
     pub fn seal(mut self, bytes: usize) -> Result<ObjectId> {
@@ -28,10 +28,10 @@ impl Growing {
 
     /// No more writing: the first `bytes` bytes, which are granted, are only read from now on, and
     /// may be sealed later.
-    pub fn freeze(mut self, bytes: usize) -> Frozen {
+    pub fn freeze(mut self, bytes: usize) -> ReadOnlyMemory {
         self.quiet();
         let bytes = bytes.min(self.granted());
-        Frozen { growing: self, bytes }
+        ReadOnlyMemory { growing: self, bytes }
     }
 
     /// Like [`Self::seal`], but the memory stays mapped here for as long as this exists: for
@@ -124,12 +124,12 @@ impl Growing {
 /// Memory that was written and is only read from now on; whether it becomes an object is decided
 /// later.
 #[derive(Debug)]
-pub struct Frozen {
-    growing: Growing,
+pub struct ReadOnlyMemory {
+    growing: GrowingObject,
     bytes: usize,
 }
 
-impl Frozen {
+impl ReadOnlyMemory {
     /// The id that the object has, or will have.
     pub fn id(&self) -> ObjectId {
         self.growing.id
@@ -141,13 +141,13 @@ impl Frozen {
     }
 
     /// Makes it an object, immutable and visible to all clients, where it is; see
-    /// [`Growing::seal_lent`]. One thread at a time.
+    /// [`GrowingObject::seal_lent`]. One thread at a time.
     pub fn seal(&self) -> Result<ObjectId> {
         if self.is_sealed() { Ok(self.id()) } else { self.growing.seal_in_place(self.bytes) }
     }
 }
 
-impl Deref for Frozen {
+impl Deref for ReadOnlyMemory {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {

@@ -1,7 +1,7 @@
 use super::*;
 use plasmon_proto::Code;
 use plasmon_proto::frame::decode_request;
-use plasmon_proto::message::{ExtentId, Granted, Location};
+use plasmon_proto::message::{ExtentId, Grant, Location};
 use plasmon_proto::object::{Sizes, Traits};
 
 const DOING: &str = "testing";
@@ -101,7 +101,7 @@ fn pins_and_memory_that_come_too_late_are_given_back() {
         answer(Reply::Located(vec![location(5), location(6)]))
     };
     let granted =
-        || answer(Reply::Lease(Granted { range: range(), warm: false, extent_bytes: 4096 }));
+        || answer(Reply::Lease(Grant { range: range(), warm: false, extent_bytes: 4096 }));
     // Abandoned before the answer came, and after.
     for early in [true, false] {
         let getting = requests.add(DOING, get.clone(), None).unwrap();

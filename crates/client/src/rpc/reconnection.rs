@@ -11,10 +11,10 @@ const AT_ONCE: Duration = Duration::from_millis(100);
 
 /// Who mends a broken connection.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Mending {
+pub(crate) enum ReconnectClaim {
     /// The caller; it must end with [`Rpc::relink`], [`Rpc::give_up`] or
     /// [`Rpc::leave_mending`].
-    Mine(Broken),
+    Mine(BrokenConnection),
     /// Another thread did already.
     Done,
     /// The time has passed while another thread was at it.
@@ -23,7 +23,7 @@ pub(crate) enum Mending {
 
 /// A connection that was made.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Linked {
+pub(crate) struct LastConnection {
     at: Instant,
     /// The daemon's epoch.
     epoch: u64,
@@ -50,7 +50,7 @@ impl Fruitless {
 
 /// A connection that is to be mended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Broken {
+pub(crate) struct BrokenConnection {
     /// The connections in a row, this one included, that ended at once without an answer.
     pub(crate) fruitless: Fruitless,
     /// When it was found to be broken.

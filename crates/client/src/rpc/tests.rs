@@ -144,18 +144,18 @@ fn mending_is_left_to_another_thread_where_it_was() {
     };
     let link = broken();
     let claim = || calls.claim_mending(link, Deadline::after(Duration::ZERO)).unwrap();
-    let Mending::Mine(first) = claim() else { panic!("nobody else mends") };
-    assert_eq!(claim(), Mending::TimedOut, "one at a time");
+    let ReconnectClaim::Mine(first) = claim() else { panic!("nobody else mends") };
+    assert_eq!(claim(), ReconnectClaim::TimedOut, "one at a time");
     let claim_interrupted = || calls.claim_mending(link, Deadline::NEVER);
     let error = interrupt::interruptible(|| true, claim_interrupted).unwrap_err();
     assert_eq!(error.code(), Code::Cancelled);
     calls.leave_mending();
     assert_eq!(broken(), link);
-    assert_eq!(claim(), Mending::Mine(first), "the time counts from the break");
+    assert_eq!(claim(), ReconnectClaim::Mine(first), "the time counts from the break");
     let (ours, daemon) = Connection::pair().unwrap();
     calls.relink(ours, 1);
     assert_eq!(read(&daemon), Some((number, Request::Status)));
-    assert_eq!(claim(), Mending::Done);
+    assert_eq!(claim(), ReconnectClaim::Done);
 }
 
 #[test]

@@ -1,23 +1,23 @@
 //! Sleeping until an object is sealed, woken by the client that seals it.
 //!
 //! ```text
-//! asked the daemon ─► set three alarms ─► look: answered? listed? ── yes ─► awake
+//! asked the daemon ─► set three events ─► look: answered? listed? ── yes ─► awake
 //!                          ▲                        │ no
 //!                          │                      sleep
 //!                          │                        ▼
 //!                          └── not listed ◄── look at the index (for longer if it was hinted)
 //! ```
 //!
-//! The alarms are that of the object in the wake page, the mail of this client (the daemon has
+//! The events are that of the object in the wake page, the mail of this client (the daemon has
 //! answered) and the news of this process (another thread read the socket). The first one is a
-//! hint: it may sound long before the daemon publishes, in vain, or not at all. The question that
+//! hint: it may wake long before the daemon publishes, in vain, or not at all. The question that
 //! was asked over the socket is answered in any case.
 
 use std::time::Duration;
 
 use plasmon_proto::ObjectId;
 use plasmon_shm::deadline::Deadline;
-use plasmon_shm::{edge, wakes};
+use plasmon_shm::{edge, wake_page};
 
 use crate::connection::{ALIVE, Connection};
 use crate::error::Result;
@@ -41,7 +41,7 @@ pub(crate) fn sleep_until_listed(
         return Ok(false);
     };
     let (hint, mail, news) =
-        (page.alarm(id), channel.reader.channel().mail(), connection.rpc().news());
+        (page.event(id), channel.reader.channel().mail(), connection.rpc().news());
     loop {
         let set = [hint.set(), mail.set(), news.set()];
         // Also takes the answers in that earlier waits of this process left behind because they
@@ -60,8 +60,8 @@ pub(crate) fn sleep_until_listed(
             connection.abandon_request(number);
             return Err(error);
         }
-        // Nobody sounds an alarm when the daemon is killed.
-        if wakes::sleep(set, left.map_or(ALIVE, |left| left.min(ALIVE))).is_err() {
+        // Nobody wakes an event when the daemon is killed.
+        if wake_page::sleep(set, left.map_or(ALIVE, |left| left.min(ALIVE))).is_err() {
             // A kernel without this call: the socket wakes as well.
             return Ok(false);
         }

@@ -9,10 +9,10 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use plasmon_client::{Client, ObjectId, PutOptions};
 use plasmon_proto::value::table_kind;
 
-use super::finish::{self, Batch, Finished};
+use super::finish::{self, Batch, ColumnSet};
 use super::node::{Node, Values};
 use super::options::BuilderOptions;
-use crate::composing;
+use crate::composite;
 use crate::error::{Error, Result};
 use crate::memory::Source;
 
@@ -164,11 +164,11 @@ impl ColumnBuilder {
     /// Should the daemon have been restarted in the meantime, the column is copied instead.
     pub fn finish(&mut self, options: &PutOptions) -> Result<ObjectId> {
         self.source.check_ours()?;
-        composing::check_free(&self.source.store, options)?;
+        composite::check_free(&self.source.store, options)?;
         let fresh = Node::new(&self.source, self.field())?;
         let node = std::mem::replace(&mut self.node, fresh);
         let (store, schema) = (&self.source.store, &self.schema);
-        let finished = Finished { store, schema, kind: table_kind::ARRAY };
+        let finished = ColumnSet { store, schema, kind: table_kind::ARRAY };
         finished.seal(vec![Batch { rows: node.length, columns: vec![node] }], options)
     }
 

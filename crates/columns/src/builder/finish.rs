@@ -4,16 +4,16 @@ use std::collections::HashMap;
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
-use plasmon_client::{Client, Growing, ObjectId, PutOptions, tag};
+use plasmon_client::{Client, GrowingObject, ObjectId, PutOptions, tag};
 use plasmon_proto::composite::CompositeWriter;
 use plasmon_proto::limits::OBJECT_ALIGN;
 
 use super::node::Node;
 use super::stream::{self, Sink, Slot};
 use crate::checks::Checks;
-use crate::composing;
-use crate::decoding::decode;
+use crate::composite;
 use crate::error::{Error, Result};
+use crate::ipc_decode::decode;
 use crate::memory::Bytes;
 use crate::parts::Stream;
 
@@ -28,13 +28,13 @@ pub(crate) struct Batch {
 }
 
 /// Columns that become an object.
-pub(crate) struct Finished<'a> {
+pub(crate) struct ColumnSet<'a> {
     pub(crate) store: &'a Client,
     pub(crate) schema: &'a SchemaRef,
     pub(crate) kind: Kind,
 }
 
-impl Finished<'_> {
+impl ColumnSet<'_> {
     /// Seals the memory of the columns, and makes the composite object of it.
     pub(crate) fn seal(&self, batches: Vec<Batch>, options: &PutOptions) -> Result<ObjectId> {
         let mut sink = InParts::default();
@@ -44,19 +44,19 @@ impl Finished<'_> {
         }
         let memories = memories(batches);
         let members: Vec<ObjectId> = memories.iter().map(|(memory, _)| memory.id()).collect();
-        let sealed = Growing::seal_all(memories).map_err(Error::from);
+        let sealed = GrowingObject::seal_all(memories).map_err(Error::from);
         let composed = sealed.and_then(|_| {
             let members = sink.ordered(&members);
-            composing::put(self.store, &sink.writer, &members, (self.kind, ""), options)
+            composite::put(self.store, &sink.writer, &members, (self.kind, ""), options)
         });
-        composed.inspect_err(|_| composing::forget(self.store, &members))
+        composed.inspect_err(|_| composite::forget(self.store, &members))
     }
 
     /// Copies what was built into an ordinary object: the daemon that gave the memory is gone.
     fn copy(&self, batches: &[Batch], options: &PutOptions) -> Result<ObjectId> {
         let mut sink = Contiguous::default();
         stream::write(self.schema, &borrowed(batches), &mut sink)?;
-        let metadata = composing::described((self.kind, ""), options)?;
+        let metadata = composite::described((self.kind, ""), options)?;
         let options = PutOptions { tag: tag::ARROW_STREAM, metadata, ..options.clone() };
         Ok(self.store.put(&sink.0, &options)?)
     }
@@ -77,7 +77,7 @@ pub(crate) fn snapshot(
     Ok(batches)
 }
 
-fn memories(batches: Vec<Batch>) -> Vec<(Growing, usize)> {
+fn memories(batches: Vec<Batch>) -> Vec<(GrowingObject, usize)> {
     let mut buffers = Vec::new();
     let mut nodes: Vec<Node> = batches.into_iter().flat_map(|batch| batch.columns).collect();
     while !nodes.is_empty() {

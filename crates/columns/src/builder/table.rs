@@ -6,10 +6,10 @@ use plasmon_client::{Client, ObjectId, PutOptions};
 use plasmon_proto::value::table_kind;
 
 use super::column::ColumnBuilder;
-use super::finish::{self, Batch, Finished};
+use super::finish::{self, Batch, ColumnSet};
 use super::node::Node;
 use super::options::BuilderOptions;
-use crate::composing;
+use crate::composite;
 use crate::error::{Error, Result};
 use crate::memory::Source;
 
@@ -185,14 +185,14 @@ impl TableBuilder {
         self.source.check_ours()?;
         self.whole_rows()?;
         self.check_nulls()?;
-        composing::check_free(&self.source.store, options)?;
+        composite::check_free(&self.source.store, options)?;
         let newest = self.take_newest()?;
         let mut batches = std::mem::take(&mut self.full);
         if newest.rows > 0 || batches.is_empty() {
             batches.push(newest);
         }
         let (store, schema) = (&self.source.store, &self.schema);
-        Finished { store, schema, kind: table_kind::TABLE }.seal(batches, options)
+        ColumnSet { store, schema, kind: table_kind::TABLE }.seal(batches, options)
     }
 
     /// Gives up what was appended.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use plasmon_client::foreign::{Allocator, Figures};
+use plasmon_client::c_allocator::{Allocator, Figures};
 use plasmon_client::{Client, Code, GrowOptions};
 
 use super::blocks::{Block, Place, State};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plasmon_client::{Growing, ObjectId};
+use plasmon_client::{GrowingObject, ObjectId};
 
 use super::slabs::{Slabs, Spot, rounded};
 use super::stats::PoolStats;
@@ -12,7 +12,7 @@ use crate::error::Result;
 #[derive(Debug)]
 pub(super) enum Place {
     Small(Spot),
-    Own(Box<Growing>),
+    Own(Box<GrowingObject>),
 }
 
 /// A buffer that is in use.

@@ -24,5 +24,5 @@ mod slabs;
 mod stats;
 
 pub use allocation::Pool;
-pub use sharing::Shared;
+pub use sharing::ShareOutcome;
 pub use stats::PoolStats;

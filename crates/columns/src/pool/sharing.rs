@@ -5,20 +5,20 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use arrow_buffer::Buffer;
-use plasmon_client::{Growing, ObjectId, PutOptions};
+use plasmon_client::{GrowingObject, ObjectId, PutOptions};
 
 use super::allocation::Pool;
 use super::blocks::{Block, Member, Place};
 use super::slabs::Spot;
-use crate::composing;
-use crate::encoding::Encoded;
+use crate::composite;
 use crate::error::Result;
+use crate::ipc_encode::StreamPieces;
 
 const SHARING: &str = "sharing buffers";
 
 /// What became of a table that was shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shared {
+pub struct ShareOutcome {
     /// The object.
     pub id: ObjectId,
     /// Bytes of buffers that lie where they were.
@@ -31,7 +31,7 @@ impl Pool {
     /// Whether a table is better shared than copied: most of it lies in
     /// this pool, and most of the buffers that it lies in belongs to it. A few rows of a large
     /// table are better copied: shared, they would keep all of it.
-    pub(crate) fn is_worth_sharing(&self, stream: &Encoded) -> bool {
+    pub(crate) fn is_worth_sharing(&self, stream: &StreamPieces) -> bool {
         if !self.is_ours() {
             return false;
         }
@@ -67,20 +67,20 @@ impl Pool {
     /// [`plasmon_proto::value::ValueHeader`].
     pub(crate) fn share(
         &self,
-        stream: &Encoded,
+        stream: &StreamPieces,
         kind: u8,
         text: &str,
         options: &PutOptions,
-    ) -> Result<Shared> {
+    ) -> Result<ShareOutcome> {
         self.check_ours(SHARING)?;
-        composing::check_free(&self.store, options)?;
+        composite::check_free(&self.store, options)?;
         let _one_at_a_time = self.sharing.lock().unwrap_or_else(PoisonError::into_inner);
         let buffers: Vec<&Buffer> = stream.buffers().collect();
         let addresses = self.seal(&buffers)?;
         let mut members = Vec::new();
         let mut numbers = BTreeMap::new();
         let state = self.lock();
-        let made = composing::scatter(stream, |piece| {
+        let made = composite::scatter(stream, |piece| {
             let (block_at, block) = state.block_of(piece)?;
             let member = block.shared.as_ref()?;
             let number = *numbers.entry(member.id).or_insert_with(|| {
@@ -90,7 +90,7 @@ impl Pool {
             Some((number, member.offset + (piece.as_ptr() as usize - block_at) as u64))
         });
         drop(state);
-        let put = composing::put(&self.store, &made.writer, &members, (kind, text), options);
+        let put = composite::put(&self.store, &made.writer, &members, (kind, text), options);
         let id = match put {
             Ok(id) => id,
             Err(error) => {
@@ -107,7 +107,7 @@ impl Pool {
         }
         state.stats.shared_bytes += made.shared_bytes;
         state.stats.copied_bytes += made.copied_bytes;
-        Ok(Shared { id, shared_bytes: made.shared_bytes, copied_bytes: made.copied_bytes })
+        Ok(ShareOutcome { id, shared_bytes: made.shared_bytes, copied_bytes: made.copied_bytes })
     }
 
     /// Seals the buffers that are not sealed yet; the addresses of those that were sealed now.
@@ -161,11 +161,11 @@ impl Pool {
 }
 
 fn seal_own(own: &mut [(usize, Block)]) -> Result<()> {
-    let mut growing: Vec<(&mut Growing, usize)> = Vec::with_capacity(own.len());
+    let mut growing: Vec<(&mut GrowingObject, usize)> = Vec::with_capacity(own.len());
     for (_, block) in own {
         if let Place::Own(memory) = &mut block.place {
             growing.push((memory, block.bytes));
         }
     }
-    Ok(Growing::seal_all_lent(&mut growing)?)
+    Ok(GrowingObject::seal_all_lent(&mut growing)?)
 }

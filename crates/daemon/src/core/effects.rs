@@ -4,22 +4,22 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-use plasmon_proto::message::{ExtentId, Granted, Range, Reply};
+use plasmon_proto::message::{ExtentId, Grant, Range, Reply};
 use plasmon_proto::object::Level;
 use plasmon_proto::ring::{Completion, Submission};
 use plasmon_shm::Memfd;
 use plasmon_shm::edge::{self, Mutation};
-use plasmon_spill::{Described, Incarnation};
+use plasmon_spill::{FileMeta, Incarnation};
 use plasmon_store::effect::SpillOrder;
 use plasmon_store::event::{OpenedFile, ReadBack};
 use plasmon_store::{ClientNo, Effect, Event, Ticket};
 
 use super::Core;
-use super::greeting::io_failure;
-use super::keeping::Kept;
-use crate::outbox::Passed;
+use super::handshake::io_failure;
+use super::supervision::AfterKeeper;
+use crate::outbox::PassedDescriptor;
 use crate::sessions::writer_mark;
-use crate::workers::{Done, FileJob, Made, MemoryJob, SealJob, Target};
+use crate::workers::{Done, FileJob, MemoryJob, NewMemory, SealJob, Target};
 use plasmon_keeper::Label;
 
 /// Extents that one question for the status looks at; a third of a microsecond each.
@@ -71,7 +71,7 @@ impl Core {
             Effect::Opened(client, number, ticket, file) => {
                 match self.tier.opened.remove(&ticket) {
                     Some(fd) => {
-                        let passed = vec![Passed::Made(fd)];
+                        let passed = vec![PassedDescriptor::Made(fd)];
                         self.reply(client, number, &Reply::SpillFile(file), passed);
                     }
                     None => tracing::error!(
@@ -138,10 +138,10 @@ impl Core {
     }
 
     /// Answers with memory and the descriptor to write to it.
-    fn grant(&mut self, client: ClientNo, number: u64, reply: &Reply, granted: &Granted) {
+    fn grant(&mut self, client: ClientNo, number: u64, reply: &Reply, granted: &Grant) {
         if let Some(memfd) = self.extents.growing(granted.range.extent) {
             return match memfd.writable() {
-                Ok(fd) => self.reply(client, number, reply, vec![Passed::Made(fd)]),
+                Ok(fd) => self.reply(client, number, reply, vec![PassedDescriptor::Made(fd)]),
                 Err(error) => self.fail(client, number, io_failure(error)),
             };
         }
@@ -151,8 +151,8 @@ impl Core {
                 // Without a free descriptor it gets ours, because the memory is its own already.
                 // Where memory stays as long as a client has it open, ours would hide that it has.
                 let passed = match memfd.writable() {
-                    Ok(fd) => Passed::Made(fd),
-                    Err(_) if is_shared => Passed::Extent(Arc::clone(memfd)),
+                    Ok(fd) => PassedDescriptor::Made(fd),
+                    Err(_) if is_shared => PassedDescriptor::Extent(Arc::clone(memfd)),
                     Err(error) => return self.fail(client, number, io_failure(error)),
                 };
                 self.note_told(client, granted.range.extent);
@@ -282,7 +282,7 @@ impl Core {
             ticket,
             memfd: Arc::clone(memfd),
             offset: order.range.offset,
-            object: Box::new(Described::new(order.id, order.serial, order.meta, order.attributes)),
+            object: Box::new(FileMeta::new(order.id, order.serial, order.meta, order.attributes)),
         };
         if let Err(error) = self.workers.files(job) {
             tracing::warn!(%error, "nothing can be spilled");
@@ -331,17 +331,17 @@ impl Core {
                     self.reserving.remove(&ticket);
                     self.note_reserving();
                     let is_there = match made {
-                        Ok(Made::Extent(memfd)) => {
+                        Ok(NewMemory::Extent(memfd)) => {
                             self.take_in(extent, memfd);
-                            self.when_kept(Kept::Reserved(ticket, extent));
+                            self.when_kept(AfterKeeper::Reserved(ticket, extent));
                             continue;
                         }
-                        Ok(Made::Growing(memfd)) => {
+                        Ok(NewMemory::Growing(memfd)) => {
                             self.shared().control.set_writer(extent, 0);
                             self.extents.insert_growing(extent, memfd);
                             true
                         }
-                        Ok(Made::Nothing) => true,
+                        Ok(NewMemory::Nothing) => true,
                         Err(error) => {
                             tracing::warn!(?extent, %error, "the machine has no free memory for \
                                                              it");

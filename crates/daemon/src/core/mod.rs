@@ -15,23 +15,23 @@
 //! parts only so much; what is left has its turn after the next look for news. Whatever a client
 //! does wrong ends that client alone.
 
+mod disconnect;
 mod effects;
-mod greeting;
-mod growing;
+mod extent_release;
+mod growing_extents;
+mod handshake;
 mod inbox;
-mod keeping;
 mod lifetime;
-pub(crate) mod looking;
-mod partings;
-mod releasing;
 mod requests;
-mod sending;
+mod send;
+mod send_queue;
+pub(crate) mod session_check;
 mod spill_tier;
-mod spinning;
+mod spin_policy;
 mod submissions;
+mod supervision;
 #[cfg(test)]
 mod tests;
-mod unsent;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Read};
@@ -39,8 +39,8 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use plasmon_proto::message::Lost;
-use plasmon_shm::departing::Departing;
+use plasmon_proto::message::MissingClaims;
+use plasmon_shm::dropped_extents::DroppedExtents;
 use plasmon_shm::edge::Point;
 use plasmon_shm::{Listener, edge};
 use plasmon_spill::FolderLock;
@@ -50,10 +50,10 @@ use rustix::process::{Resource, getrlimit};
 use crate::acceptor::Acceptor;
 use crate::clock::Clock;
 use crate::closer::Closer;
-use crate::directory::Shared;
-use crate::extents::{Extents, Told};
+use crate::descriptors_in_flight::DescriptorsInFlight;
+use crate::directory::SharedTables;
+use crate::extents::{Extents, Recipients};
 use crate::outbox::Budget;
-use crate::passing::Passing;
 use crate::peers::Peers;
 use crate::poll::{Poll, Ready, Source};
 use crate::rings::{REST_EVERY_MS, Rings};
@@ -62,15 +62,15 @@ use crate::settings::Config;
 use crate::starter::Starter;
 use crate::workers::Workers;
 
+use self::disconnect::Departures;
 use self::inbox::Inbox;
-use self::keeping::Keeping;
 use self::lifetime::Lifetime;
-use self::looking::Looks;
-use self::partings::Departures;
+use self::send_queue::SendQueue;
+use self::session_check::Looks;
 use self::spill_tier::Tier;
-use self::spinning::Spinning;
+use self::spin_policy::SpinPolicy;
 use self::submissions::{Passes, Reads};
-use self::unsent::Unsent;
+use self::supervision::KeeperState;
 
 /// How often reads are reported to the eviction clock while there is other work, in milliseconds.
 const TOUCHES_EVERY_MS: u64 = 100;
@@ -89,7 +89,7 @@ pub(crate) struct Parts {
     /// The workers.
     pub(crate) workers: Workers,
     /// The store over everything shared.
-    pub(crate) store: Store<Shared>,
+    pub(crate) store: Store<SharedTables>,
     /// The extents.
     pub(crate) extents: Extents,
     /// Readable when the process is asked to end.
@@ -114,10 +114,10 @@ pub(crate) struct Core {
     acceptor: Acceptor,
     signals: UnixStream,
     workers: Workers,
-    store: Store<Shared>,
+    store: Store<SharedTables>,
     extents: Extents,
     /// Extents that were dropped and that other processes have mapped.
-    departing: Departing<Told>,
+    departing: DroppedExtents<Recipients>,
     tier: Tier,
     memory_limit_bytes: u64,
     /// Fresh memory that the worker is asking the kernel for.
@@ -125,13 +125,13 @@ pub(crate) struct Core {
     peers: Peers,
     rings: Rings,
     rested_ms: u64,
-    keeping: Keeping,
+    keeping: KeeperState,
     feed: Feed,
-    unsent: Unsent,
+    unsent: SendQueue,
     departures: Departures,
     closer: Closer,
     /// What clients that come back are told next.
-    lost: BTreeMap<ClientNo, Lost>,
+    lost: BTreeMap<ClientNo, MissingClaims>,
     /// Sessions whose processes are looked at.
     looks: Looks,
     /// Whether the kernel keeps descriptors out of the daemon's sockets.
@@ -142,12 +142,12 @@ pub(crate) struct Core {
     /// The time that events are given to the store with: read when the loop wakes and for every
     /// batch of records, which is as exact as its milliseconds are.
     now_ms: u64,
-    spinning: Spinning,
+    spinning: SpinPolicy,
     lifetime: Lifetime,
     /// What may wait to be sent to all clients together.
     budget: Arc<Budget>,
     /// Descriptors that clients may not have received.
-    passing: Passing,
+    passing: DescriptorsInFlight,
     /// From one wake-up to the next look for news.
     longest_turn: Duration,
 }
@@ -174,7 +174,7 @@ impl Core {
         poll.add(&signals, Source::Signals)?;
         let rings = Rings::new()?;
         poll.add(&rings, Source::Doorbells)?;
-        let spinning = Spinning::new(Duration::from_micros(u64::from(config.spin_us)));
+        let spinning = SpinPolicy::new(Duration::from_micros(u64::from(config.spin_us)));
         let users = 1 + config.admitted.len();
         let peers = Peers::new(users, config.connections_max);
         let open_files_max = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
@@ -190,16 +190,16 @@ impl Core {
             workers,
             store,
             extents,
-            departing: Departing::default(),
+            departing: DroppedExtents::default(),
             tier: Tier::new(spill_lock, tier_fault),
             memory_limit_bytes,
             reserving: BTreeMap::new(),
             peers,
             rings,
             rested_ms: 0,
-            keeping: Keeping::new(flags, store_token),
+            keeping: KeeperState::new(flags, store_token),
             feed: Feed::default(),
-            unsent: Unsent::default(),
+            unsent: SendQueue::default(),
             departures: Departures::default(),
             closer: Closer::default(),
             lost: BTreeMap::new(),
@@ -210,7 +210,7 @@ impl Core {
             now_ms: clock.now_ms(),
             spinning,
             budget: Arc::default(),
-            passing: Passing::new(open_files_max, users),
+            passing: DescriptorsInFlight::new(open_files_max, users),
             longest_turn: Duration::ZERO,
         };
         core.watch_keeper()?;
@@ -393,7 +393,7 @@ impl Core {
         self.feed.is_under_way = false;
     }
 
-    fn shared(&mut self) -> &mut Shared {
+    fn shared(&mut self) -> &mut SharedTables {
         self.store.directory_mut()
     }
 

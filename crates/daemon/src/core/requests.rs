@@ -13,12 +13,12 @@ use plasmon_proto::object::Level;
 use plasmon_proto::request::{Class, Cost};
 use plasmon_proto::{Code, ObjectId};
 use plasmon_shm::edge::{self, Mutation};
-use plasmon_store::event::Sealing;
+use plasmon_store::event::SealTarget;
 use plasmon_store::{ClientNo, Event};
 
 use super::Core;
-use super::greeting::io_failure;
-use crate::outbox::Passed;
+use super::handshake::io_failure;
+use crate::outbox::PassedDescriptor;
 use crate::peers::{Question, Stage};
 use crate::poll::Interest;
 use crate::sessions::writer_mark;
@@ -176,8 +176,8 @@ impl Core {
                     self.fail(client, number, Failure::of(Code::InUse).with_detail(need));
                 }
             },
-            Request::Seal { id } => self.seal(client, number, Sealing { id, target: id }),
-            Request::Replace { id, target } => self.seal(client, number, Sealing { id, target }),
+            Request::Seal { id } => self.seal(client, number, SealTarget { id, target: id }),
+            Request::Replace { id, target } => self.seal(client, number, SealTarget { id, target }),
             Request::SealGrown { id, .. } if !self.store.directory().index.has_room() => {
                 self.fail(client, number, no_index(id));
             }
@@ -203,7 +203,9 @@ impl Core {
         let table = &self.store.directory().index.table;
         let reply = IndexTable { number: table.number(), slots: table.slots() as u64 };
         match table.memfd().read_only() {
-            Ok(fd) => self.reply(client, number, &Reply::Index(reply), vec![Passed::Made(fd)]),
+            Ok(fd) => {
+                self.reply(client, number, &Reply::Index(reply), vec![PassedDescriptor::Made(fd)])
+            }
             Err(error) => self.fail(client, number, io_failure(error)),
         }
     }
@@ -218,7 +220,7 @@ impl Core {
                 Ok(Some((bytes, fd))) => {
                     self.note_told(client, *extent);
                     sizes.push(Some(bytes));
-                    fds.push(Passed::Made(fd));
+                    fds.push(PassedDescriptor::Made(fd));
                 }
                 Ok(None) => sizes.push(None),
                 Err(error) => return self.fail(client, number, io_failure(error)),
@@ -311,7 +313,7 @@ impl Core {
     }
 
     /// Seals an object that was created over the socket; its attributes lie in memory by now.
-    fn seal(&mut self, client: ClientNo, number: u64, sealing: Sealing) {
+    fn seal(&mut self, client: ClientNo, number: u64, sealing: SealTarget) {
         let id = sealing.id;
         if !self.store.directory().index.has_room() {
             return self.fail(client, number, no_index(id));

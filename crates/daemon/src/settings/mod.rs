@@ -26,14 +26,14 @@ pub use names::{flag_of, variable_of};
 
 /// Settings with the texts that they came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Loaded {
+pub struct SettingsInput {
     /// The settings.
     pub settings: Settings,
     /// The texts of those that somebody set.
     pub texts: BTreeMap<&'static str, String>,
 }
 
-impl Loaded {
+impl SettingsInput {
     fn new() -> Self {
         Self { settings: Settings::default(), texts: BTreeMap::new() }
     }
@@ -62,8 +62,8 @@ pub fn load(
     file: Option<&Path>,
     variable: impl Fn(&str) -> Option<String>,
     flags: &[(&'static str, String)],
-) -> Result<Loaded, BadStart> {
-    let mut loaded = Loaded::new();
+) -> Result<SettingsInput, BadStart> {
+    let mut loaded = SettingsInput::new();
     if let Some(path) = file {
         let text = std::fs::read_to_string(path)
             .map_err(|source| BadStart::File { path: path.to_owned(), source })?;
@@ -82,7 +82,7 @@ pub fn load(
     Ok(loaded)
 }
 
-fn load_toml(loaded: &mut Loaded, path: &Path, text: &str) -> Result<(), BadStart> {
+fn load_toml(loaded: &mut SettingsInput, path: &Path, text: &str) -> Result<(), BadStart> {
     let table: toml::Table = text.parse().map_err(|source: toml::de::Error| BadStart::Toml {
         path: path.to_owned(),
         source: Box::new(source),

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use plasmon_proto::message::Range;
 use plasmon_shm::edge;
 use plasmon_shm::{Memfd, WriteExtent};
-use plasmon_spill::{Described, Error, FolderLock, Incarnation, Place, SpillTier};
+use plasmon_spill::{Error, FileMeta, FolderLock, Incarnation, Place, SpillTier};
 use plasmon_store::event::{OpenedFile, ReadBack, Ticket};
 
 use super::{Done, Report};
@@ -52,7 +52,7 @@ pub(crate) enum FileJob {
         /// Where it starts there.
         offset: u64,
         /// What it is.
-        object: Box<Described>,
+        object: Box<FileMeta>,
     },
     /// Read an object back.
     Restore {
@@ -83,7 +83,7 @@ pub(crate) struct OpenedTier {
     /// The tier.
     pub(crate) medium: Box<dyn SpillTier>,
     /// The objects in it.
-    pub(crate) found: Vec<Described>,
+    pub(crate) found: Vec<FileMeta>,
     /// The lock on its folder, unless it was held already.
     pub(crate) lock: Option<FolderLock>,
 }

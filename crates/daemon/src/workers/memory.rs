@@ -12,14 +12,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use plasmon_proto::limits::LARGE_OBJECT_BYTES;
 use plasmon_proto::message::{ExtentId, Range};
 use plasmon_proto::object::Level;
-use plasmon_shm::alone::is_alone;
-use plasmon_shm::departing::Remains;
+use plasmon_shm::dropped_extents::Remains;
 use plasmon_shm::edge;
+use plasmon_shm::last_holder::is_alone;
 use plasmon_shm::{GrowingMemfd, Memfd, Populate, WriteMap};
 use plasmon_store::event::Ticket;
 use rustix::io::Errno;
 
-use super::{Done, Made, Report, seals};
+use super::{Done, NewMemory, Report, seals};
 use plasmon_shm::cgroup::Headroom;
 
 /// How an extent is called in `/proc/PID/maps`.
@@ -146,7 +146,7 @@ impl MemoryJob {
 
 /// Which extents are kept ready.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Ahead {
+pub(crate) struct ReadyExtents {
     /// How many.
     pub(crate) extents: usize,
     /// How large each is.
@@ -161,7 +161,7 @@ pub(crate) struct Ahead {
 pub(super) fn work(
     jobs: &Receiver<MemoryJob>,
     report: &Report,
-    ahead: Ahead,
+    ahead: ReadyExtents,
     headroom: &Mutex<Headroom>,
 ) {
     let mut ready = Vec::new();
@@ -180,14 +180,14 @@ pub(super) fn work(
                 report.tell(Done::Reserved {
                     ticket,
                     extent: range.extent,
-                    made: made.map(Made::Extent),
+                    made: made.map(NewMemory::Extent),
                 });
                 refill(&mut ready, ahead, &mut admit);
             }
             MemoryJob::Reserve { ticket, memfd, range } => {
                 let made = admit(range.bytes)
                     .and_then(|()| memfd.reserve(range.offset, range.bytes))
-                    .map(|()| Made::Nothing);
+                    .map(|()| NewMemory::Nothing);
                 report.tell(Done::Reserved { ticket, extent: range.extent, made });
             }
             MemoryJob::Punch { memfd, range } => {
@@ -197,13 +197,14 @@ pub(super) fn work(
                 }
             }
             MemoryJob::MakeGrowing { ticket, range } => {
-                let made = admit(range.bytes).and_then(|()| make_growing(range)).map(Made::Growing);
+                let made =
+                    admit(range.bytes).and_then(|()| make_growing(range)).map(NewMemory::Growing);
                 report.tell(Done::Reserved { ticket, extent: range.extent, made });
             }
             MemoryJob::Extend { ticket, memfd, range } => {
                 let made = admit(range.bytes)
                     .and_then(|()| memfd.extend(range.offset, range.bytes))
-                    .map(|()| Made::Nothing);
+                    .map(|()| NewMemory::Nothing);
                 report.tell(Done::Reserved { ticket, extent: range.extent, made });
             }
             MemoryJob::Settle { ticket, extent, memfd, bytes, level, strict } => {
@@ -295,7 +296,11 @@ fn make_growing(range: Range) -> io::Result<GrowingMemfd> {
 }
 
 /// Makes extents ready until there are enough. A machine without memory to spare is no error here.
-fn refill(ready: &mut Vec<Memfd>, ahead: Ahead, admit: &mut impl FnMut(u64) -> io::Result<()>) {
+fn refill(
+    ready: &mut Vec<Memfd>,
+    ahead: ReadyExtents,
+    admit: &mut impl FnMut(u64) -> io::Result<()>,
+) {
     while ready.len() < ahead.extents {
         match admit(ahead.extent_bytes).and_then(|()| make_ready(ahead)) {
             Ok(memfd) => ready.push(memfd),
@@ -307,7 +312,7 @@ fn refill(ready: &mut Vec<Memfd>, ahead: Ahead, admit: &mut impl FnMut(u64) -> i
     }
 }
 
-fn make_ready(ahead: Ahead) -> io::Result<Memfd> {
+fn make_ready(ahead: ReadyExtents) -> io::Result<Memfd> {
     let memfd = create(ahead.extent_bytes, ahead.sealable)?;
     memfd.reserve(0, ahead.extent_bytes)?;
     if ahead.collapse {

@@ -7,21 +7,21 @@ use std::sync::mpsc::Sender;
 
 use plasmon_keeper::KeeperLink;
 use plasmon_proto::message::{ExtentId, Range};
-use plasmon_shm::departing::Remains;
+use plasmon_shm::dropped_extents::Remains;
 use plasmon_shm::edge::{self, Point};
 use plasmon_shm::mappings::Trace;
 use plasmon_shm::{Doorbell, GrowingMemfd, Memfd};
-use plasmon_spill::{Described, FolderLock};
+use plasmon_spill::{FileMeta, FolderLock};
 use plasmon_store::event::{OpenedFile, ReadBack, Ticket};
 
-use crate::core::looking::Looked;
+use crate::core::session_check::SessionCheck;
 
 /// Bytes of a worker's stack: neither recurses.
 const STACK_BYTES: usize = 256 * 1024;
 
 /// What was made to have memory.
 #[derive(Debug)]
-pub(crate) enum Made {
+pub(crate) enum NewMemory {
     /// Nothing: the extent was there.
     Nothing,
     /// An extent of fixed size.
@@ -40,7 +40,7 @@ pub(crate) enum Done {
         /// Which extent.
         extent: ExtentId,
         /// What was made for this, or why there is none.
-        made: io::Result<Made>,
+        made: io::Result<NewMemory>,
     },
     /// The pages of a range are still there.
     Unpunched(Range),
@@ -79,7 +79,7 @@ pub(crate) enum Done {
     /// The tier of a store that was taken over can be used.
     TierOpened {
         /// What is in it.
-        found: Vec<Described>,
+        found: Vec<FileMeta>,
         /// The lock on its folder, unless it was held already.
         lock: Option<FolderLock>,
     },
@@ -90,7 +90,7 @@ pub(crate) enum Done {
     /// A keeper was started, or not.
     Keeper(io::Result<KeeperLink>),
     /// Processes of clients that are not connected were looked at.
-    Looked(Vec<(Looked, Trace)>),
+    Looked(Vec<(SessionCheck, Trace)>),
 }
 
 /// How a worker tells what it finished.

@@ -12,7 +12,7 @@
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 
-use plasmon_shm::{Collapsing, Memfd, edge};
+use plasmon_shm::{HugePageCollapse, Memfd, edge};
 
 /// Tables smaller than this are left alone: the processor has translations enough for their pages.
 pub(crate) const TABLE_BYTES_MIN: u64 = 8 << 20;
@@ -39,7 +39,7 @@ pub(super) fn work(tables: &Receiver<Memfd>) {
 }
 
 /// Collapses a table unless another one comes, which it gives back.
-fn collapse(mut table: Collapsing, tables: &Receiver<Memfd>) -> Option<Memfd> {
+fn collapse(mut table: HugePageCollapse, tables: &Receiver<Memfd>) -> Option<Memfd> {
     loop {
         let begun = edge::now();
         match table.step() {

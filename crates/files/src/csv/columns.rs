@@ -31,7 +31,7 @@ pub(super) enum Column {
 
 /// Why a field cannot be added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refused {
+pub(super) enum FieldError {
     /// It is not of the column's type.
     Type,
     /// It is not UTF-8.
@@ -61,13 +61,13 @@ impl Column {
 
     /// Adds a field.
     #[inline]
-    pub(super) fn push(&mut self, field: Field<'_>) -> Result<(), Refused> {
+    pub(super) fn push(&mut self, field: Field<'_>) -> Result<(), FieldError> {
         if let Self::Texts(values) = self {
             if field.bytes.is_empty() && !field.quoted {
                 values.append_null();
                 return Ok(());
             }
-            let text = std::str::from_utf8(field.bytes).map_err(|_| Refused::Encoding)?;
+            let text = std::str::from_utf8(field.bytes).map_err(|_| FieldError::Encoding)?;
             values.append_value(text);
             return Ok(());
         }
@@ -76,7 +76,7 @@ impl Column {
             self.push_null();
             return Ok(());
         }
-        self.push_value(bytes).ok_or(Refused::Type)
+        self.push_value(bytes).ok_or(FieldError::Type)
     }
 
     fn push_null(&mut self) {

@@ -16,7 +16,7 @@ use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_schema::{ArrowError, Field, Schema, SchemaRef};
 
 use crate::error::{Error, Result};
-use columns::{Column, Refused};
+use columns::{Column, FieldError};
 use kinds::Kinds;
 use records::Records;
 
@@ -169,13 +169,13 @@ impl Rows {
     }
 
     /// The error for a field of the record.
-    fn refused(&self, at: usize, refused: Refused) -> Error {
+    fn refused(&self, at: usize, refused: FieldError) -> Error {
         let line = self.records.line();
         let field = self.schema.field(at);
         let column = field.name().clone();
         match refused {
-            Refused::Encoding => Error::Encoding { line, column },
-            Refused::Type => {
+            FieldError::Encoding => Error::Encoding { line, column },
+            FieldError::Type => {
                 let value = String::from_utf8_lossy(self.records.field(at).bytes);
                 let value = value.chars().take(QUOTED_LETTERS_MAX).collect();
                 Error::Value { line, column, value, data_type: field.data_type().clone() }

@@ -4,7 +4,7 @@
 
 use super::leaves::Leaves;
 use super::values::{Container, NodeId, Object, Value};
-use crate::check::Checked;
+use crate::check::ValidObject;
 use crate::codes::{elem, kind, slot};
 use crate::error::Result;
 use crate::order::Order;
@@ -22,7 +22,7 @@ pub struct Document<'a> {
 impl<'a> Document<'a> {
     /// Reads the object at the front of `bytes`.
     pub fn of(bytes: &'a [u8]) -> Result<Self> {
-        document(&Checked::of(bytes)?)
+        document(&ValidObject::of(bytes)?)
     }
 
     /// The container that a value names, if it is one.
@@ -43,14 +43,14 @@ struct RunOf {
 }
 
 struct Build<'o, 'a> {
-    object: &'o Checked<'a>,
+    object: &'o ValidObject<'a>,
     leaves: Leaves<'a>,
     /// The new number of each node, the first row's for row nodes.
     ids: Vec<usize>,
 }
 
 /// The values of an object.
-fn document<'a>(object: &Checked<'a>) -> Result<Document<'a>> {
+fn document<'a>(object: &ValidObject<'a>) -> Result<Document<'a>> {
     // What can't be made in any order is no value.
     Order::of(object)?;
     let count = object.view.count(at::NODES);

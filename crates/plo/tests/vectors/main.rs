@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use plasmon_plo::codes::slot;
 use plasmon_plo::natural::Document;
 use plasmon_plo::tables::Tables;
-use plasmon_plo::{Checked, Error, Plan, Wanted};
+use plasmon_plo::{Error, FormChoice, Plan, ValidObject};
 use serde_json::json;
 
 /// What only breaks a rule for readers that make objects by calls: as plain data it can be held.
@@ -40,14 +40,14 @@ struct Vector {
 
 /// The bytes of tables in the small form, whatever they say; the heap is zeros.
 fn small(tables: &Tables) -> Vec<u8> {
-    let plan = Plan::of(tables, Wanted::Small).unwrap();
+    let plan = Plan::of(tables, FormChoice::Small).unwrap();
     let heap = vec![0; plan.heap_bytes() as usize];
     [plan.front(tables), heap].concat()
 }
 
 /// The bytes of tables in the stream form; the heap is zeros.
 fn stream(tables: &Tables) -> Vec<u8> {
-    let plan = Plan::of(tables, Wanted::Stream).unwrap();
+    let plan = Plan::of(tables, FormChoice::Stream).unwrap();
     let heap = vec![0; plan.heap_bytes() as usize];
     [&plan.front(tables), &heap[..], plan.tail()].concat()
 }
@@ -75,7 +75,7 @@ fn vectors() -> Vec<Vector> {
 #[test]
 fn every_vector_is_refused_for_the_rule_that_it_breaks() {
     for vector in vectors() {
-        let error = match Checked::of(&vector.bytes) {
+        let error = match ValidObject::of(&vector.bytes) {
             Err(error) => error,
             // What the check leaves to whoever makes the value: texts, dates, orders.
             Ok(_) => Document::of(&vector.bytes).expect_err(vector.name),

@@ -16,16 +16,16 @@ use super::layout::{
     Layout, MAGIC, MAGIC_AT, PARTED_AT, REFUSALS_LOST_AT, SUBMISSION_HEAD_AT, SUBMISSION_TAIL_AT,
     TOUCH_CURSOR_AT, not_a_channel,
 };
-use crate::bell;
 use crate::control::ControlReader;
+use crate::disconnect_word;
 use crate::edge;
 use crate::futex::{self, Outcome};
 use crate::ledger::{Ledger, LedgerLocal};
 use crate::map::{Populate, WriteMap};
 use crate::memfd::Memfd;
-use crate::parting;
 use crate::ring::{Consumer, Producer};
-use crate::wakes::Alarm;
+use crate::sleep_flag;
+use crate::wake_page::FutexEvent;
 
 /// How often the head is looked at before sleeping: some microseconds, as long as a busy daemon
 /// takes for a batch.
@@ -33,7 +33,7 @@ const SPINS: u32 = 100;
 
 /// A submission on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Submitted {
+pub struct InFlight {
     /// The position of the first record; those after it follow.
     pub position: u64,
     /// How many records the ring took.
@@ -90,13 +90,13 @@ impl ChannelClient {
     }
 
     /// Submits a record; `None` when the ring is full: wait for the head to move.
-    pub fn submit(&self, record: &Record, control: &ControlReader) -> Option<Submitted> {
+    pub fn submit(&self, record: &Record, control: &ControlReader) -> Option<InFlight> {
         let submitted = self.submit_many(std::slice::from_ref(record), control);
         (submitted.count == 1).then_some(submitted)
     }
 
     /// Submits as many of `records` as the ring has room for, in their order and with one fence.
-    pub fn submit_many(&self, records: &[Record], control: &ControlReader) -> Submitted {
+    pub fn submit_many(&self, records: &[Record], control: &ControlReader) -> InFlight {
         let ring = self.layout.submissions();
         let mut producer = lock(&self.submissions);
         let position = producer.tail();
@@ -114,18 +114,18 @@ impl ChannelClient {
         drop(producer);
         edge::pause(edge::Point::Submit);
         if count == 0 {
-            return Submitted { position, count, must_ring: false, awaited: 0 };
+            return InFlight { position, count, must_ring: false, awaited: 0 };
         }
-        let awaited = bell::number_to_ring(self.layout.awaited(), &self.told);
+        let awaited = sleep_flag::number_to_ring(self.layout.awaited(), &self.told);
         let must_ring = control.must_ring(&self.rung) || awaited != 0;
-        Submitted { position, count, must_ring, awaited }
+        InFlight { position, count, must_ring, awaited }
     }
 
     /// The doorbell was rung for this submission. Until then another thread may not rely on that.
     #[inline]
-    pub fn rang(&self, submitted: &Submitted) {
+    pub fn rang(&self, submitted: &InFlight) {
         if submitted.awaited != 0 {
-            bell::has_rung(&self.told, submitted.awaited);
+            sleep_flag::has_rung(&self.told, submitted.awaited);
         }
     }
 
@@ -159,7 +159,7 @@ impl ChannelClient {
     }
 
     /// Waits until the submission at `position` is applied; `false` when `deadline` came first or a
-    /// signal handler ran. Rings nothing: see [`Submitted::must_ring`].
+    /// signal handler ran. Rings nothing: see [`InFlight::must_ring`].
     pub fn wait_applied(&self, position: u64, deadline: Option<Instant>) -> io::Result<bool> {
         for _ in 0..SPINS {
             if self.is_applied(position) {
@@ -168,9 +168,9 @@ impl ChannelClient {
             std::hint::spin_loop();
         }
         let sleepers = self.layout.sleepers();
-        bell::join_sleepers(sleepers);
+        sleep_flag::join_sleepers(sleepers);
         let outcome = self.sleep_until_applied(position, deadline);
-        bell::leave_sleepers(sleepers);
+        sleep_flag::leave_sleepers(sleepers);
         outcome
     }
 
@@ -227,7 +227,7 @@ impl ChannelClient {
     /// then: the daemon may have looked at the ledger for the last time.
     #[inline]
     pub(crate) fn is_parted(&self) -> bool {
-        parting::is_set(self.layout.word(PARTED_AT))
+        disconnect_word::is_set(self.layout.word(PARTED_AT))
     }
 
     /// Says that this client has left for good: it reads and writes nothing of the store any more.
@@ -237,14 +237,14 @@ impl ChannelClient {
         self.layout.word(LEFT_AT).store(1, Ordering::Release);
     }
 
-    /// The alarm that the daemon sounds when it has sent this client a message, or parted from it.
-    pub fn mail(&self) -> Alarm<'_> {
+    /// The event that the daemon wakes when it has sent this client a message, or parted from it.
+    pub fn mail(&self) -> FutexEvent<'_> {
         self.layout.mail()
     }
 
-    /// The alarm that the daemon sounds when extents are gone that this client may have mapped and
+    /// The event that the daemon wakes when extents are gone that this client may have mapped and
     /// whose memory stays until it unmaps them.
-    pub fn gone(&self) -> Alarm<'_> {
+    pub fn gone(&self) -> FutexEvent<'_> {
         self.layout.gone()
     }
 

@@ -12,15 +12,15 @@ use super::layout::{
     TOUCH_CURSOR_AT, not_a_channel,
 };
 use super::pages::Pages;
-use crate::bell;
+use crate::disconnect_word;
 use crate::edge::{self, Attempt, Mutation};
 use crate::futex;
 use crate::map::{Populate, WriteMap};
 use crate::memfd::Memfd;
-use crate::parting;
 use crate::ring::{BadCursor, Consumer, Producer};
 use crate::scan::{LedgerScan, PinCounts};
-use crate::wakes::Alarm;
+use crate::sleep_flag;
+use crate::wake_page::FutexEvent;
 
 /// The client broke the protocol of its ring: disconnect it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -98,7 +98,7 @@ impl ChannelDaemon {
     /// Has the client ring its bell with its next submission; until then the ring need not be
     /// looked at. False, and nothing has changed, when there is something in it, or it is broken.
     pub fn await_bell(&mut self) -> bool {
-        bell::prepare_to_sleep(self.layout.awaited(), self.wait);
+        sleep_flag::prepare_to_sleep(self.layout.awaited(), self.wait);
         self.wait = self.wait.wrapping_add(2);
         let is_idle = self.pending() == Ok(0);
         if !is_idle {
@@ -109,7 +109,7 @@ impl ChannelDaemon {
 
     /// The daemon looks at the ring by itself again: no bell is needed.
     pub fn watch_submissions(&self) {
-        bell::stay_awake(self.layout.awaited());
+        sleep_flag::stay_awake(self.layout.awaited());
     }
 
     /// Copies up to `max` submissions with their positions out. Apply them, then [`Self::advance`].
@@ -132,7 +132,7 @@ impl ChannelDaemon {
 
     /// Wakes the client's threads that wait for what was applied.
     pub fn wake(&self) -> io::Result<()> {
-        if bell::must_ring(self.layout.sleepers()) {
+        if sleep_flag::must_ring(self.layout.sleepers()) {
             futex::wake(self.layout.head_futex(), u32::MAX)?;
         }
         Ok(())
@@ -186,16 +186,16 @@ impl ChannelDaemon {
     /// Says whether the daemon has parted from the connection. A client whose pin does not come
     /// before this gives it up again, so [`Self::pins`] tells all that will ever be held.
     pub fn set_parted(&self, parted: bool) {
-        parting::set(self.layout.word(PARTED_AT), parted);
+        disconnect_word::set(self.layout.word(PARTED_AT), parted);
     }
 
-    /// The alarm to sound after a message was sent to this client.
-    pub fn mail(&self) -> Alarm<'_> {
+    /// the event to wake after a message was sent to this client.
+    pub fn mail(&self) -> FutexEvent<'_> {
         self.layout.mail()
     }
 
-    /// The alarm to sound when an extent is gone whose memory stays until this client unmaps it.
-    pub fn gone(&self) -> Alarm<'_> {
+    /// the event to wake when an extent is gone whose memory stays until this client unmaps it.
+    pub fn gone(&self) -> FutexEvent<'_> {
         self.layout.gone()
     }
 

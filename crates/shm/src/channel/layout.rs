@@ -7,7 +7,7 @@ use plasmon_proto::limits::{COMPLETIONS, PINS_PER_CLIENT_MAX, SUBMISSIONS, TOUCH
 
 use crate::map::WriteMap;
 use crate::ring::{RECORD_BYTES, RECORD_WORDS, Ring};
-use crate::wakes::Alarm;
+use crate::wake_page::FutexEvent;
 
 pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"PLSMCHN1");
 
@@ -82,13 +82,13 @@ impl Layout {
     }
 
     /// What threads of the client sleep on until the daemon has sent the client a message.
-    pub(super) fn mail(&self) -> Alarm<'_> {
-        Alarm::new(&self.0.shared(MAIL_AT, 1)[0])
+    pub(super) fn mail(&self) -> FutexEvent<'_> {
+        FutexEvent::new(&self.0.shared(MAIL_AT, 1)[0])
     }
 
     /// What the client's housekeeping sleeps on until extents that it has mapped are gone.
-    pub(super) fn gone(&self) -> Alarm<'_> {
-        Alarm::new(&self.0.shared(GONE_AT, 1)[0])
+    pub(super) fn gone(&self) -> FutexEvent<'_> {
+        FutexEvent::new(&self.0.shared(GONE_AT, 1)[0])
     }
 
     #[inline(always)]

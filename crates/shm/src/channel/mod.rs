@@ -11,6 +11,6 @@ mod pages;
 #[cfg(test)]
 mod tests;
 
-pub use client::{ChannelClient, Submitted};
+pub use client::{ChannelClient, InFlight};
 pub use daemon::{ChannelDaemon, Hostile};
 pub use layout::CHANNEL_BYTES;

@@ -60,7 +60,7 @@ fn submissions_arrive_once_and_in_order_until_the_ring_is_full() {
     let mut pair = Pair::new();
     for number in 0..SUBMISSIONS as u64 {
         let submitted = pair.client.submit(&record(number), &pair.reader).unwrap();
-        let Submitted { position, count, must_ring, .. } = submitted;
+        let InFlight { position, count, must_ring, .. } = submitted;
         assert_eq!((position, count, must_ring), (number, 1, false));
     }
     assert_eq!(pair.client.submit(&record(0), &pair.reader), None);

@@ -68,10 +68,10 @@ fn an_extent_is_never_taken_for_one_before_it() {
 
 #[test]
 fn what_lies_beyond_the_mapping_is_not_contained() {
-    let mapped = Mapped { base: 4096, bytes: 8192 };
+    let mapped = MappedExtent { base: 4096, bytes: 8192 };
     assert!(mapped.contains(0, 8192) && mapped.contains(8192, 0) && mapped.contains(64, 8128));
     assert!(!mapped.contains(0, 8193) && !mapped.contains(8192, 1) && !mapped.contains(64, 8129));
-    let longest = Mapped { base: 4096, bytes: u64::MAX };
+    let longest = MappedExtent { base: 4096, bytes: u64::MAX };
     assert!(longest.contains(64 * u64::from(u32::MAX), (1 << 48) + (1 << 32)), "no overflow");
 }
 

@@ -24,7 +24,7 @@ use crate::lookup::Lookup;
 use crate::map::{Populate, ReadMap, Region, Shared};
 use crate::memfd::Memfd;
 use crate::slot::{HashKey, SLOT_BYTES, Slot};
-use crate::table::{self, Current};
+use crate::table::{self, CurrentTable};
 
 /// How many times its first table fits a range: seven growths by a quarter.
 const ROOM: u64 = 5;
@@ -41,7 +41,7 @@ struct Table {
 
 /// The ranges and tables so far; the last of each is the current one.
 #[derive(Debug, Default)]
-struct Kept {
+struct Tables {
     regions: Vec<Region>,
     /// Boxed one by one, because readers hold their addresses. A cache line for each growth.
     #[expect(clippy::vec_box, reason = "readers hold the addresses while the vector moves")]
@@ -52,7 +52,7 @@ struct Kept {
 #[derive(Debug)]
 pub struct IndexReader {
     current: AtomicPtr<Table>,
-    kept: Mutex<Kept>,
+    kept: Mutex<Tables>,
 }
 
 // SAFETY: the raw pointers in `Table` point into the regions of the same struct, which belong to no
@@ -85,7 +85,7 @@ impl IndexReader {
             let fresh = Region::reserve(bytes.saturating_mul(ROOM))?;
             kept.regions.push(fresh);
         }
-        let Kept { regions, tables } = &mut *kept;
+        let Tables { regions, tables } = &mut *kept;
         let Some((region, old)) = regions.split_last_mut() else {
             unreachable!("a region was pushed if there was none")
         };
@@ -116,7 +116,7 @@ impl IndexReader {
         ledger: &Ledger<'_>,
     ) -> Result<Lookup, TooManyPins> {
         let table = self.table();
-        let current = Current { word: control.table_word(), number: table.number };
+        let current = CurrentTable { word: control.table_word(), number: table.number };
         table.view().get(id, current, ledger)
     }
 
@@ -132,7 +132,7 @@ impl IndexReader {
         if place.table != table.number {
             return Ok(Lookup::TableChanged);
         }
-        let current = Current { word: control.table_word(), number: table.number };
+        let current = CurrentTable { word: control.table_word(), number: table.number };
         table.view().get_at(place.slot as usize, id, current, ledger)
     }
 
@@ -156,7 +156,7 @@ impl IndexReader {
         unsafe { &*self.current.load(Ordering::Acquire) }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept> {
+    fn lock(&self) -> MutexGuard<'_, Tables> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

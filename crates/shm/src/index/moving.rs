@@ -59,13 +59,13 @@ enum Phase {
     /// There is one table.
     Settled,
     /// The next one is being filled.
-    Copying(Box<Copying>),
+    Copying(Box<TableCopy>),
     /// The store is being told. By old number, the new numbers.
     Telling { moved: Vec<u32>, told: usize },
 }
 
 #[derive(Debug)]
-struct Copying {
+struct TableCopy {
     next: IndexWriter,
     /// Whether objects lie in the next table as they do in this one, because it has the same key.
     keeps_order: bool,
@@ -174,7 +174,7 @@ impl Index {
     }
 
     /// The next table, if it has a copy of this slot.
-    fn copying_of(&mut self, at: u32) -> Option<&mut Copying> {
+    fn copying_of(&mut self, at: u32) -> Option<&mut TableCopy> {
         match &mut self.phase {
             Phase::Copying(copying) if (at as usize) < copying.copied => Some(copying),
             _ => None,
@@ -210,7 +210,7 @@ impl Index {
             Ok(next) => {
                 let moved = vec![0; self.table.slots()];
                 let keeps_order = !is_crowded;
-                let copying = Copying { next, keeps_order, copied: 0, reserved: 0, moved };
+                let copying = TableCopy { next, keeps_order, copied: 0, reserved: 0, moved };
                 self.phase = Phase::Copying(Box::new(copying));
                 Step::Quiet
             }
@@ -264,7 +264,7 @@ impl Index {
     pub fn switch(&mut self) -> Option<IndexWriter> {
         match std::mem::replace(&mut self.phase, Phase::Settled) {
             Phase::Copying(copying) => {
-                let Copying { next, moved, .. } = *copying;
+                let TableCopy { next, moved, .. } = *copying;
                 self.phase = Phase::Telling { moved, told: 0 };
                 self.bit ^= TABLE_BIT;
                 Some(std::mem::replace(&mut self.table, next))
@@ -292,7 +292,7 @@ impl Index {
     }
 }
 
-impl Copying {
+impl TableCopy {
     fn copy(&mut self, at: u32, image: &SlotImage, state: State) {
         self.moved[at as usize] = self.next.insert_as(image, state);
     }

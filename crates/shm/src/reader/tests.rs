@@ -94,7 +94,7 @@ fn an_object_is_read_where_it_was_written() {
     node.publish(1, 64, b"data", b"metadata");
     node.publish(2, 128, b"", b"");
     let reader = node.reader.clone();
-    let Found::Unmapped(held) = reader.get(&id(1)).unwrap() else { panic!("not mapped yet") };
+    let ReadOutcome::Unmapped(held) = reader.get(&id(1)).unwrap() else { panic!("not mapped yet") };
     assert_eq!(
         (held.image().placement.extent, node.pins()),
         (EXTENT, 1),
@@ -107,9 +107,9 @@ fn an_object_is_read_where_it_was_written() {
     assert_eq!((view.image().meta.traits.tag, node.pins()), (7, 1));
     drop(view);
     assert_eq!(node.pins(), 0);
-    let Found::Object(empty) = reader.get(&id(2)).unwrap() else { panic!("it is there") };
+    let ReadOutcome::Object(empty) = reader.get(&id(2)).unwrap() else { panic!("it is there") };
     assert!(empty.data().is_empty() && empty.metadata().is_empty());
-    assert!(matches!(reader.get(&id(3)).unwrap(), Found::Missing));
+    assert!(matches!(reader.get(&id(3)).unwrap(), ReadOutcome::Missing));
     assert_eq!(reader.contains(&id(1)), Some(true));
     assert_eq!(reader.contains(&id(3)), Some(false));
 }
@@ -119,7 +119,7 @@ fn an_owned_view_outlives_the_borrow_and_releases_from_any_thread() {
     let mut node = Node::new();
     node.publish(1, 0, b"data", b"");
     node.map_extent();
-    let Found::Object(view) = node.reader.get(&id(1)).unwrap() else { panic!("it is there") };
+    let ReadOutcome::Object(view) = node.reader.get(&id(1)).unwrap() else { panic!("it is there") };
     let owned = view.into_owned(node.reader.clone());
     assert_eq!(node.pins(), 1);
     std::thread::spawn(move || assert_eq!(owned.data(), b"data")).join().unwrap();
@@ -130,7 +130,7 @@ fn an_owned_view_outlives_the_borrow_and_releases_from_any_thread() {
 fn a_hold_that_is_given_up_releases_its_pin() {
     let mut node = Node::new();
     node.publish(1, 0, b"data", b"");
-    assert!(matches!(node.reader.get(&id(1)).unwrap(), Found::Unmapped(_)));
+    assert!(matches!(node.reader.get(&id(1)).unwrap(), ReadOutcome::Unmapped(_)));
     assert_eq!(node.pins(), 0);
 }
 
@@ -143,7 +143,7 @@ fn what_is_pinned_after_the_daemon_parted_is_given_up() {
     let earlier = node.reader.get_mapped(&id(1)).unwrap();
     node.channel.set_parted(true);
     assert!(node.reader.get_mapped(&id(1)).is_none());
-    assert!(matches!(node.reader.get(&id(1)), Ok(Found::Parted)));
+    assert!(matches!(node.reader.get(&id(1)), Ok(ReadOutcome::Parted)));
     let mut pins = Vec::new();
     node.channel.pins(|serial| pins.push(serial));
     assert_eq!(pins, [1], "what was pinned before stays");
@@ -176,7 +176,7 @@ fn a_view_does_not_go_to_another_reader() {
     node.publish(1, 0, b"data", b"");
     node.map_extent();
     let other = Node::new();
-    if let Found::Object(view) = node.reader.get(&id(1)).unwrap() {
+    if let ReadOutcome::Object(view) = node.reader.get(&id(1)).unwrap() {
         view.into_owned(other.reader.clone());
     }
 }
@@ -249,7 +249,7 @@ fn an_object_beyond_its_mapping_is_not_shown() {
     node.publish(2, 64, b"data", b"");
     node.map_extent();
     let reader = node.reader.clone();
-    assert!(matches!(reader.get(&id(1)).unwrap(), Found::Object(_)));
+    assert!(matches!(reader.get(&id(1)).unwrap(), ReadOutcome::Object(_)));
     let image = node.image(1);
     let sizes = Sizes { data: 65, ..image.meta.sizes };
     let longer = ObjectMeta { sizes, ..image.meta };
@@ -258,7 +258,9 @@ fn an_object_beyond_its_mapping_is_not_shown() {
     node.index.insert(&SlotImage { serial: 4, id: id(4), placement, ..image });
     for number in [3, 4] {
         assert!(reader.get_mapped(&id(number)).is_none());
-        let Found::Unmapped(held) = reader.get(&id(number)).unwrap() else { panic!("within") };
+        let ReadOutcome::Unmapped(held) = reader.get(&id(number)).unwrap() else {
+            panic!("within")
+        };
         assert!(held.view().is_err());
     }
     assert_eq!(node.pins(), 0);

@@ -6,7 +6,7 @@ use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_row::OwnedRow;
 use arrow_schema::{DataType, SchemaRef};
 
-use super::scratch::{self, Scratch, Stored};
+use super::scratch::{self, Scratch, StreamLocation};
 use crate::dictionary::Dictionaries;
 use crate::error::Result;
 use crate::key::{RowKeys, resolve};
@@ -32,7 +32,7 @@ pub struct Means<'a> {
 /// Consecutive sorted rows in the scratch file.
 #[derive(Debug)]
 pub(super) struct Block {
-    pub(super) stored: Stored,
+    pub(super) stored: StreamLocation,
     pub(super) rows: usize,
     pub(super) first: OwnedRow,
 }

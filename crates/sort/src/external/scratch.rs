@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 
 /// Where a stream lies in the file.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Stored {
+pub(super) struct StreamLocation {
     pub(super) at: u64,
     pub(super) bytes: usize,
 }
@@ -53,7 +53,7 @@ impl Scratch {
         self.end
     }
 
-    pub(super) fn append(&mut self, stream: &[u8]) -> Result<Stored> {
+    pub(super) fn append(&mut self, stream: &[u8]) -> Result<StreamLocation> {
         let (at, wanted) = (self.end, self.end + stream.len() as u64);
         self.check(stream.len() as u64)?;
         self.file.write_all_at(stream, at).map_err(|error| match error.kind() {
@@ -63,7 +63,7 @@ impl Scratch {
             _ => failed(&self.folder, error),
         })?;
         self.end = wanted;
-        Ok(Stored { at, bytes: stream.len() })
+        Ok(StreamLocation { at, bytes: stream.len() })
     }
 
     /// Whether so many bytes more can be written.
@@ -83,7 +83,7 @@ impl Scratch {
     }
 
     /// The rows of a stream, which is one that was appended.
-    pub(super) fn read(&self, stored: Stored) -> Result<Vec<RecordBatch>> {
+    pub(super) fn read(&self, stored: StreamLocation) -> Result<Vec<RecordBatch>> {
         let mut bytes = MutableBuffer::from_len_zeroed(stored.bytes);
         let read = self.file.read_exact_at(bytes.as_slice_mut(), stored.at);
         read.map_err(|error| failed(&self.folder, error))?;

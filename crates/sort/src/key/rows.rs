@@ -54,12 +54,12 @@ impl RowKeys {
 /// The same column, with numbers in place of floats, whose order is the one that is promised: one
 /// zero, and one NaN that is greater than any number.
 fn ordered(array: &ArrayRef) -> Result<ArrayRef> {
-    rebuild(array, array.data_type(), &mut Keyed)
+    rebuild(array, array.data_type(), &mut KeyNormalizer)
 }
 
-struct Keyed;
+struct KeyNormalizer;
 
-impl Leaves for Keyed {
+impl Leaves for KeyNormalizer {
     fn takes(&self, shape: &DataType) -> bool {
         use DataType::{Dictionary, Float16, Float32, Float64};
         matches!(shape, Float16 | Float32 | Float64 | Dictionary(..))

@@ -72,8 +72,8 @@ fn pattern(count: usize) -> Vec<u8> {
     (0..count).map(|at| (at * 31 % 251) as u8).collect()
 }
 
-fn described(serial: u64, data: u64) -> Described {
-    Described {
+fn described(serial: u64, data: u64) -> FileMeta {
+    FileMeta {
         id: ObjectId::new([serial as u8; 20]),
         serial,
         sizes: Sizes { data, metadata: 0, attributes: 0 },
@@ -84,11 +84,11 @@ fn described(serial: u64, data: u64) -> Described {
     }
 }
 
-fn room(object: &Described) -> u64 {
+fn room(object: &FileMeta) -> u64 {
     object.sizes.footprint().unwrap()
 }
 
-fn which(object: &Described) -> Incarnation {
+fn which(object: &FileMeta) -> Incarnation {
     Incarnation { id: object.id, serial: object.serial }
 }
 

@@ -4,20 +4,20 @@ use plasmon_proto::message::{Failure, Reply};
 use plasmon_proto::object::Sizes;
 use plasmon_proto::{Attributes, Code, ObjectId, ObjectState};
 
-use super::{ADOPTED_PER_CLIENT_MAX, Adopted, Remains};
+use super::{ADOPTED_PER_CLIENT_MAX, AdoptedNamespace, Remains};
 use crate::content::content_bytes;
 use crate::event::ClientNo;
 use crate::ports::Directory;
 use crate::sessions::Sessions;
 use crate::store::Store;
-use crate::work::{Left, PIECE};
+use crate::work::{Leftover, PIECE};
 
 impl<D: Directory> Store<D> {
     /// The client is gone, and with it the namespaces that it had adopted. What is in them goes in
     /// pieces.
     pub(crate) fn end_adoptions(&mut self, client: ClientNo) {
         for remains in self.sessions.adoptions.end_of(client) {
-            self.work.leave(Left::Adopted(remains));
+            self.work.leave(Leftover::Adopted(remains));
         }
     }
 
@@ -115,7 +115,7 @@ impl Sessions {
                 .with_amounts(count as u64 + 1, ADOPTED_PER_CLIENT_MAX as u64)
                 .with_detail("this client has adopted the maximum number of namespaces"));
         }
-        let adopted = Adopted { parent: client, bytes_max };
+        let adopted = AdoptedNamespace { parent: client, bytes_max };
         if self.adoptions.ended.remove(&namespace) {
             self.adoptions.queue.retain(|ended| *ended != namespace);
         }

@@ -3,7 +3,7 @@
 use plasmon_proto::message::Reply;
 use plasmon_proto::{ObjectState, Policy};
 
-use super::{Evicted, Evicting, Measure, Whose};
+use super::{EvictionRequest, EvictionScope, EvictionTotals, Measure};
 use crate::event::ClientNo;
 use crate::objects::Objects;
 use crate::ports::{Directory, Entry};
@@ -19,16 +19,16 @@ impl<D: Directory> Store<D> {
         let (left, next) = if self.spills_cache() {
             (self.objects.records.count(List::Keep), self.objects.records.oldest(List::Keep).next())
         } else {
-            (self.objects.candidates_count(&self.sessions, Whose::Anybodys), None)
+            (self.objects.candidates_count(&self.sessions, EvictionScope::Anybodys), None)
         };
-        let done = Evicted::default();
-        self.go_on_evicting(Evicting { asker, request, bytes, done, left, next });
+        let done = EvictionTotals::default();
+        self.go_on_evicting(EvictionRequest { asker, request, bytes, done, left, next });
     }
 
     /// Does a piece of an eviction that a client asked for. Each object is tried once, so this ends
     /// however much is pinned.
-    pub(crate) fn go_on_evicting(&mut self, mut evicting: Evicting) {
-        let Evicting { asker, request, bytes, .. } = evicting;
+    pub(crate) fn go_on_evicting(&mut self, mut evicting: EvictionRequest) {
+        let EvictionRequest { asker, request, bytes, .. } = evicting;
         if !self.sessions.clients.is_asking(asker) {
             return;
         }
@@ -41,14 +41,15 @@ impl<D: Directory> Store<D> {
         } else {
             let more = bytes.saturating_sub(evicting.done.bytes);
             let count = evicting.left.min(PIECE);
-            let (evicted, tried) = self.evict(more, Measure::Content, Whose::Anybodys, count);
+            let (evicted, tried) =
+                self.evict(more, Measure::Content, EvictionScope::Anybodys, count);
             evicting.done.bytes = evicting.done.bytes.saturating_add(evicted.bytes);
             evicting.done.objects += evicted.objects;
             evicting.left -= tried;
             tried == 0
         };
         if is_over || evicting.left == 0 || evicting.done.bytes >= bytes {
-            let Evicted { bytes, objects } = evicting.done;
+            let EvictionTotals { bytes, objects } = evicting.done;
             self.reply(asker.client, request, Reply::Evicted { bytes, objects });
         } else {
             self.work.evicting.push_back(evicting);
@@ -57,7 +58,7 @@ impl<D: Directory> Store<D> {
 
     /// Has objects with policy cache written to the tier, the least recently used first, until so
     /// many bytes of content are on their way. True at the end of the list.
-    fn spill_piece(&mut self, evicting: &mut Evicting) -> bool {
+    fn spill_piece(&mut self, evicting: &mut EvictionRequest) -> bool {
         let from = evicting.next.filter(|record| {
             self.objects.records.used(*record).is_some_and(|it| it.is(LISTED))
                 && self.objects.records.list_of(*record) == List::Keep
@@ -100,13 +101,13 @@ impl<D: Directory> Store<D> {
         &mut self,
         bytes: u64,
         measure: Measure,
-        whose: Whose,
+        whose: EvictionScope,
         count: usize,
-    ) -> (Evicted, usize) {
+    ) -> (EvictionTotals, usize) {
         let batch = self.hide_for_eviction(bytes, measure, whose, count);
         let serials: Vec<u64> = batch.iter().map(|entry| entry.serial).collect();
         if serials.is_empty() {
-            return (Evicted::default(), 0);
+            return (EvictionTotals::default(), 0);
         }
         let pins = self.look(&serials).pins;
         let (evicted, free) = self.settle_eviction(batch, &pins, bytes, measure);
@@ -119,7 +120,7 @@ impl<D: Directory> Store<D> {
         &mut self,
         bytes: u64,
         measure: Measure,
-        whose: Whose,
+        whose: EvictionScope,
         count: usize,
     ) -> Vec<Entry> {
         let batch = self.eviction_batch(bytes, count, measure, whose);
@@ -138,8 +139,8 @@ impl<D: Directory> Store<D> {
         pins: &[u32],
         bytes: u64,
         measure: Measure,
-    ) -> (Evicted, Vec<Entry>) {
-        let mut evicted = Evicted::default();
+    ) -> (EvictionTotals, Vec<Entry>) {
+        let mut evicted = EvictionTotals::default();
         let mut free = Vec::new();
         for (entry, pins) in batch.into_iter().zip(pins) {
             if *pins > 0 {
@@ -176,7 +177,7 @@ impl<D: Directory> Store<D> {
         bytes: u64,
         count: usize,
         measure: Measure,
-        whose: Whose,
+        whose: EvictionScope,
     ) -> Vec<Entry> {
         let mut batch = Vec::new();
         let mut sum: u64 = 0;
@@ -204,18 +205,18 @@ impl<D: Directory> Objects<D> {
     pub(crate) fn candidates(
         &self,
         sessions: &Sessions,
-        whose: Whose,
+        whose: EvictionScope,
     ) -> impl Iterator<Item = u32> {
         // Most stores have no shares, and then there is nothing to look up.
-        let all = whose == Whose::Anybodys && !sessions.clients.has_shares();
+        let all = whose == EvictionScope::Anybodys && !sessions.clients.has_shares();
         let candidate = move |record: &u32| {
             all || sessions.is_candidate(self.records.get(*record).owner, whose)
         };
         self.records.oldest(List::Cache).filter(candidate)
     }
 
-    pub(crate) fn candidates_count(&self, sessions: &Sessions, whose: Whose) -> usize {
-        if whose == Whose::Anybodys && !sessions.clients.has_shares() {
+    pub(crate) fn candidates_count(&self, sessions: &Sessions, whose: EvictionScope) -> usize {
+        if whose == EvictionScope::Anybodys && !sessions.clients.has_shares() {
             return self.records.count(List::Cache);
         }
         self.candidates(sessions, whose).count()
@@ -224,10 +225,10 @@ impl<D: Directory> Objects<D> {
 
 impl Sessions {
     /// Whether an object of this session may be evicted.
-    fn is_candidate(&self, owner: u32, whose: Whose) -> bool {
+    fn is_candidate(&self, owner: u32, whose: EvictionScope) -> bool {
         match whose {
-            Whose::Session(session) => owner == session,
-            Whose::Anybodys => {
+            EvictionScope::Session(session) => owner == session,
+            EvictionScope::Anybodys => {
                 let owner = self.clients.of_session(owner);
                 owner.is_none_or(|(_, client)| client.share_bytes.is_none())
             }

@@ -1,7 +1,7 @@
 //! How a request for memory is placed, reserved, granted or refused.
 
 use plasmon_proto::Code;
-use plasmon_proto::message::{Failure, Granted};
+use plasmon_proto::message::{Failure, Grant};
 use plasmon_proto::object::Level;
 
 use super::{Exact, Growth, Job, LEAVINGS_MAX, Purpose, REFUSALS_MAX, Size};
@@ -11,7 +11,7 @@ use crate::content::content_bytes;
 use crate::effect::Effect;
 use crate::event::Ticket;
 use crate::evict::Measure;
-use crate::memory::{Ask, Domain, Lengths, Placed, Reservation, aligned};
+use crate::memory::{Ask, Domain, Lengths, PlacedRange, Reservation, aligned};
 use crate::ports::Directory;
 use crate::room::Room;
 use crate::space::Space;
@@ -137,7 +137,7 @@ impl<D: Directory> Store<D> {
 
     /// Finds memory without taking any from objects. Warm memory comes first, even if it is less
     /// than wanted; to give warm memory back for cold is the last resort.
-    fn place(&mut self, job: &Job) -> Option<Placed> {
+    fn place(&mut self, job: &Job) -> Option<PlacedRange> {
         let (domain, out) = (self.domain(job), &mut self.out);
         let Size { bytes_min, bytes_wanted } = job.size;
         match job.growth {
@@ -181,7 +181,7 @@ impl<D: Directory> Store<D> {
         sizes().find_map(|it| self.space.memory.place_cold(domain, it, ask, out))
     }
 
-    fn placed(&mut self, job: Job, placed: Placed) {
+    fn placed(&mut self, job: Job, placed: PlacedRange) {
         let Some(reservation) = placed.reservation else { return self.grant(&job, &placed) };
         let ticket = self.ticket();
         let Reservation { range, new_extent } = reservation;
@@ -220,7 +220,7 @@ impl<D: Directory> Store<D> {
     }
 
     /// Nobody wants the place any more.
-    fn give_place_back(&mut self, job: &Job, placed: &Placed) {
+    fn give_place_back(&mut self, job: &Job, placed: &PlacedRange) {
         match job.growth {
             Some(Growth::Behind(_)) => self.space.memory.forget_growth(placed.charge),
             _ => self.space.memory.release(placed.range, placed.charge, &mut self.out),
@@ -229,7 +229,7 @@ impl<D: Directory> Store<D> {
         self.retry_waiting_for_room();
     }
 
-    fn grant(&mut self, job: &Job, placed: &Placed) {
+    fn grant(&mut self, job: &Job, placed: &PlacedRange) {
         match job.purpose {
             Purpose::Lease { asker, answer, held_bytes } => {
                 self.leased(asker.client, answer, held_bytes, placed);
@@ -237,12 +237,12 @@ impl<D: Directory> Store<D> {
             Purpose::Grow { id, .. } => self.grown(&id, placed),
             Purpose::Create { asker: Asker { client, .. }, request, id, .. } => {
                 self.created(&id, placed);
-                let Placed { range, extent_bytes, .. } = *placed;
+                let PlacedRange { range, extent_bytes, .. } = *placed;
                 let warm = placed.reservation.is_none();
                 self.space.memory.note_creation(range.extent);
                 self.say_lent(client, range.extent);
                 self.out.push(Effect::Writer(range.extent, Some(client)));
-                let granted = Granted { range, extent_bytes, warm };
+                let granted = Grant { range, extent_bytes, warm };
                 self.out.push(Effect::Created(client, request, granted));
             }
             Purpose::Restore { id, serial } => self.restore_into(id, serial, placed),

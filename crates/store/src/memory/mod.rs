@@ -20,18 +20,18 @@
 //! one object whose size is not known yet and becomes an exact one. Who may be given memory of an
 //! extent is its [`Domain`].
 
+mod allocation;
 mod budget;
 mod carving;
 mod domain;
 mod extents;
-mod growing;
+mod growing_extents;
 mod holes;
 mod leases;
 mod page;
 mod place;
-mod placing;
-mod recovering;
 mod retained;
+mod takeover;
 
 use plasmon_proto::limits::{
     ARENA_EXTENT_BYTES, LARGE_OBJECT_BYTES, RESIDENT_SLACK_BYTES_MIN, RESIDENT_SLACK_PER_CAPACITY,
@@ -45,12 +45,12 @@ pub(crate) use extents::{Extent, Kind};
 pub(crate) use leases::LEASE_PIECES_MAX;
 pub(crate) use leases::{LeaseError, Leases};
 pub(crate) use page::aligned;
-pub(crate) use place::{Ask, Lengths, Placed, Reservation};
+pub(crate) use place::{Ask, Lengths, PlacedRange, Reservation};
 
 use extents::Extents;
 use holes::HoleIndex;
 use page::PageSize;
-use retained::Retained;
+use retained::RetainedMemory;
 
 use crate::config::Config;
 
@@ -70,7 +70,7 @@ pub(crate) struct Memory {
     extents: Extents,
     holes: HoleIndex,
     charged_bytes: u64,
-    retained: Retained,
+    retained: RetainedMemory,
     /// Bytes of new arenas beyond what is being reserved in them.
     unmade_bytes: u64,
 }
@@ -114,7 +114,7 @@ impl Memory {
             extents,
             holes: HoleIndex::new(page),
             charged_bytes: 0,
-            retained: Retained::default(),
+            retained: RetainedMemory::default(),
             unmade_bytes: 0,
         }
     }
@@ -141,7 +141,7 @@ impl Memory {
     }
 
     /// What was dropped and is still there.
-    pub(crate) fn retained(&self) -> &Retained {
+    pub(crate) fn retained(&self) -> &RetainedMemory {
         &self.retained
     }
 

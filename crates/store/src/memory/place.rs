@@ -4,7 +4,7 @@ use plasmon_proto::message::Range;
 
 /// A range that was found and is charged from now on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Placed {
+pub(crate) struct PlacedRange {
     /// The range.
     pub(crate) range: Range,
     /// The size of its extent.

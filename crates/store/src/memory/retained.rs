@@ -24,13 +24,13 @@ struct Remains {
 
 /// All memory that was dropped and is still there.
 #[derive(Debug, Default)]
-pub(crate) struct Retained {
+pub(crate) struct RetainedMemory {
     by_extent: BTreeMap<ExtentId, Remains>,
     leaving_bytes: u64,
     held_bytes: u64,
 }
 
-impl Retained {
+impl RetainedMemory {
     /// Bytes that are still there.
     pub(crate) fn bytes(&self) -> u64 {
         self.leaving_bytes.saturating_add(self.held_bytes)

@@ -2,7 +2,7 @@
 
 use super::{Candidates, Older, Room, Search, Stuck};
 use crate::deletes::Again;
-use crate::evict::{Measure, Whose};
+use crate::evict::{EvictionScope, Measure};
 use crate::jobs::Job;
 use crate::ports::{Directory, Entry};
 use crate::records::List;
@@ -70,7 +70,7 @@ impl<D: Directory> Store<D> {
         let stuck = Stuck { digest, listings: self.objects.records.listings() };
         let Search { older, cached, kept, .. } = job.search;
         let goes_on = matches!(older, Older::From(_))
-            || cached < self.objects.candidates_count(&self.sessions, Whose::Anybodys)
+            || cached < self.objects.candidates_count(&self.sessions, EvictionScope::Anybodys)
             || job.may_spill()
                 && self.config.spill_bytes_max.is_some()
                 && kept < self.objects.records.count(List::Keep);
@@ -84,14 +84,18 @@ impl<D: Directory> Store<D> {
     fn candidates_for(&mut self, job: &Job, shortage: u64, measure: Measure) -> Candidates {
         let mut candidates =
             Candidates { hidden: Vec::new(), examined: Vec::new(), spillable: Vec::new() };
-        if job.search.cached < self.objects.candidates_count(&self.sessions, Whose::Anybodys) {
+        if job.search.cached
+            < self.objects.candidates_count(&self.sessions, EvictionScope::Anybodys)
+        {
             if job.search.examines {
-                let oldest =
-                    self.objects.candidates(&self.sessions, Whose::Anybodys).take(EXAMINED_MAX);
+                let oldest = self
+                    .objects
+                    .candidates(&self.sessions, EvictionScope::Anybodys)
+                    .take(EXAMINED_MAX);
                 candidates.examined = oldest.map(|record| self.objects.entry(record)).collect();
             } else {
                 candidates.hidden =
-                    self.hide_for_eviction(shortage, measure, Whose::Anybodys, PIECE);
+                    self.hide_for_eviction(shortage, measure, EvictionScope::Anybodys, PIECE);
             }
         } else if job.may_spill() && self.config.spill_bytes_max.is_some() {
             let oldest = self.objects.records.oldest(List::Keep).take(EXAMINED_MAX);

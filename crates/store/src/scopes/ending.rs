@@ -10,7 +10,7 @@ use crate::event::ClientNo;
 use crate::objects::Objects;
 use crate::ports::Directory;
 use crate::store::Store;
-use crate::work::{Left, PIECE};
+use crate::work::{Leftover, PIECE};
 
 impl<D: Directory> Store<D> {
     /// Puts ids into a scope of the client, all or none of them.
@@ -55,14 +55,14 @@ impl<D: Directory> Store<D> {
             // A session that the same process left behind may have them as well.
             self.sessions.clients.release_from_scopes(&scope);
         } else {
-            self.work.leave(Left::Scope(session, scope));
+            self.work.leave(Leftover::Scope(session, scope));
             self.go_on();
         }
         Ok(Reply::Done)
     }
 
     /// Deletes a piece of what a session made in a scope. What a composite holds stays.
-    pub(crate) fn delete_unpublished(&mut self, session: u32, mut scope: Scope) -> Left {
+    pub(crate) fn delete_unpublished(&mut self, session: u32, mut scope: Scope) -> Leftover {
         let mut batch = Vec::new();
         for _ in 0..PIECE {
             let Some((id, serial)) = scope.pop_first() else { break };
@@ -81,7 +81,7 @@ impl<D: Directory> Store<D> {
         }
         self.hide_deleted(batch);
         self.collect_fresh();
-        Left::Scope(session, scope)
+        Leftover::Scope(session, scope)
     }
 }
 

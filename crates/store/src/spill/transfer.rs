@@ -3,12 +3,12 @@
 use plasmon_proto::message::{Failure, Range};
 use plasmon_proto::{Code, ObjectId, ObjectState};
 
-use super::{Reading, Spilled, Writing, stored_bytes};
+use super::{SpillRead, SpillWrite, SpilledObject, stored_bytes};
 use crate::effect::{Effect, SpillOrder};
 use crate::event::{ReadBack, Ticket};
 use crate::extras::Extras;
 use crate::jobs::{Exact, Job, Purpose, Size};
-use crate::memory::Placed;
+use crate::memory::PlacedRange;
 use crate::objects::Objects;
 use crate::objects::{Announcement, NewObject};
 use crate::ports::{Directory, Entry};
@@ -76,7 +76,7 @@ impl<D: Directory> Store<D> {
         let charge = self.space.memory.charge(&range, &meta.sizes);
         let has_file = self.objects.kept.contains(serial);
         let bytes = if has_file { 0 } else { stored_bytes(&meta.sizes) };
-        self.objects.tier.writing.insert(ticket, Writing { record, id, serial, bytes, charge });
+        self.objects.tier.writing.insert(ticket, SpillWrite { record, id, serial, bytes, charge });
         if has_file {
             return self.start_leaving(ticket, entry);
         }
@@ -92,7 +92,7 @@ impl<D: Directory> Store<D> {
 
     pub(crate) fn spilled(&mut self, ticket: Ticket, done: bool) {
         let Some(writing) = self.objects.tier.writing.remove(&ticket) else { return };
-        let Writing { record, id, serial, bytes, .. } = writing;
+        let SpillWrite { record, id, serial, bytes, .. } = writing;
         if done {
             self.totals.spill_written_bytes += bytes;
         }
@@ -150,7 +150,7 @@ impl<D: Directory> Store<D> {
         let name = extras.attributes.name.clone();
         let members = extras.attributes.members.clone();
         let spilled =
-            Spilled { serial: file, meta, extras, owner, corrupt: false, restoring: false };
+            SpilledObject { serial: file, meta, extras, owner, corrupt: false, restoring: false };
         self.objects.tier.insert(id, spilled);
         self.objects.deferred_deletes.renumber(entry.serial, file);
         self.totals.spilled += 1;
@@ -180,10 +180,10 @@ impl<D: Directory> Store<D> {
     }
 
     /// Memory was found for an object that comes back.
-    pub(crate) fn restore_into(&mut self, id: ObjectId, serial: u64, placed: &Placed) {
+    pub(crate) fn restore_into(&mut self, id: ObjectId, serial: u64, placed: &PlacedRange) {
         let ticket = self.ticket();
-        let Placed { range, charge, .. } = *placed;
-        self.objects.tier.reading.insert(ticket, Reading { id, serial, range, charge });
+        let PlacedRange { range, charge, .. } = *placed;
+        self.objects.tier.reading.insert(ticket, SpillRead { id, serial, range, charge });
         self.out.push(Effect::Restore(ticket, id, serial, range));
     }
 
@@ -214,7 +214,8 @@ impl<D: Directory> Store<D> {
     }
 
     pub(crate) fn restored(&mut self, ticket: Ticket, outcome: ReadBack) {
-        let Some(Reading { id, serial, range, charge }) = self.objects.tier.reading.remove(&ticket)
+        let Some(SpillRead { id, serial, range, charge }) =
+            self.objects.tier.reading.remove(&ticket)
         else {
             return;
         };
@@ -243,7 +244,7 @@ impl<D: Directory> Store<D> {
             self.objects.expiries.remove(&(expires_ms, id, spilled.serial));
         }
         let serial = self.serial();
-        let Spilled { meta, extras, owner, .. } = spilled;
+        let SpilledObject { meta, extras, owner, .. } = spilled;
         self.sessions.clients.own(owner, charge);
         self.objects.warm_members(&extras.attributes.members);
         let extras = extras.kept();
@@ -268,7 +269,7 @@ impl<D: Directory> Store<D> {
     }
 
     /// Takes a spilled object out of the tier. Nobody is told.
-    pub(crate) fn take_spilled(&mut self, id: &ObjectId) -> Option<Spilled> {
+    pub(crate) fn take_spilled(&mut self, id: &ObjectId) -> Option<SpilledObject> {
         let spilled = self.objects.tier.remove(id)?;
         self.space.jobs.stuck = None;
         if let Some(expires_ms) = spilled.extras.expires_ms {

@@ -144,7 +144,7 @@ fn a_strict_object_is_looked_at_again_when_the_kernel_has_answered() {
         Request::Create { id: put.id, sizes: put.sizes, traits: put.traits, strict: true };
     world.ask(executor, request);
     world.harden = None;
-    let sealing = crate::event::Sealing { id: put.id, target: put.id };
+    let sealing = crate::event::SealTarget { id: put.id, target: put.id };
     let event = crate::Event::Seal(executor, 99, sealing, Some(put.attributes));
     world.event(event);
     world.disconnect(driver);

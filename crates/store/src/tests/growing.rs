@@ -1,6 +1,6 @@
 //! Objects whose size is not known before they are sealed.
 
-use plasmon_proto::message::{Granted, Reply, Request};
+use plasmon_proto::message::{Grant, Reply, Request};
 use plasmon_proto::object::{Level, Traits};
 use plasmon_proto::{Code, ObjectState};
 
@@ -18,7 +18,7 @@ fn world() -> World {
     world
 }
 
-fn begin(world: &mut World, number: u64, bytes: u64) -> Granted {
+fn begin(world: &mut World, number: u64, bytes: u64) -> Grant {
     let traits = Traits { owned: true, ..Traits::default() };
     let request = Request::CreateGrowing { id: id(number), traits, bytes, open_ended: false };
     match world.ask(CLIENT, request) {

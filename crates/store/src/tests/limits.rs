@@ -7,7 +7,7 @@ use plasmon_proto::ring::Submission;
 
 use super::{Put, World, id};
 use crate::Effect;
-use crate::creating::CREATING_PER_CLIENT_MAX;
+use crate::construction::CREATING_PER_CLIENT_MAX;
 use crate::event::Event;
 use crate::memory::LEASE_PIECES_MAX;
 

@@ -8,7 +8,7 @@ use plasmon_proto::{Attributes, Code, Name, ObjectState};
 
 use super::{Put, World, id, sizes};
 use crate::Effect;
-use crate::event::{Event, Sealing};
+use crate::event::{Event, SealTarget};
 
 const MIB: u64 = 1 << 20;
 
@@ -381,7 +381,7 @@ fn requests_of_the_daemons_own_and_of_nobody_are_no_harm() {
     let nobody = crate::event::ClientNo(77);
     let before = world.effects.len();
     world.send(nobody, Request::Status);
-    world.event(Event::Seal(nobody, 1, Sealing { id: id(1), target: id(1) }, None));
+    world.event(Event::Seal(nobody, 1, SealTarget { id: id(1), target: id(1) }, None));
     world.event(Event::Disconnect(nobody));
     world.event(Event::Reserved(crate::event::Ticket(99), true));
     world.event(Event::Spilled(crate::event::Ticket(99), true));

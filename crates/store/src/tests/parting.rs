@@ -4,7 +4,7 @@
 //! next that asked. The client did not know yet and went on writing: at level shared into objects
 //! that others had sealed there since.
 
-use plasmon_proto::message::{Creating, Lost, Range, Reply, Request};
+use plasmon_proto::message::{MissingClaims, PendingObject, Range, Reply, Request};
 use plasmon_proto::object::{Level, Traits};
 use plasmon_proto::ring::{Completion, Submission};
 use plasmon_proto::{Code, ObjectState};
@@ -35,8 +35,8 @@ fn come_back(
     world: &mut World,
     client: ClientNo,
     leases: Vec<Range>,
-    creating: Vec<Creating>,
-) -> Lost {
+    creating: Vec<PendingObject>,
+) -> MissingClaims {
     world.event(Event::Resume(client, leases, creating));
     let told = world.effects.iter().rev().find_map(|effect| match effect {
         Effect::Resumed(to, lost) if *to == client => Some(lost.clone()),
@@ -45,9 +45,9 @@ fn come_back(
     told.expect("it is told what is left")
 }
 
-fn creating(number: u64, bytes: u64, range: Range) -> Creating {
+fn creating(number: u64, bytes: u64, range: Range) -> PendingObject {
     let (sizes, traits) = (sizes(bytes), Traits::default());
-    Creating { id: id(number), sizes, traits, range, strict: false }
+    PendingObject { id: id(number), sizes, traits, range, strict: false }
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn a_lease_of_a_broken_connection_is_given_to_no_other() {
 
         // It comes back, finds everything as it was, and goes on.
         let lost = come_back(&mut world, writer, vec![lease], vec![creating(1, 2 * MIB, own)]);
-        assert_eq!((lost, world.status().away_bytes), (Lost::default(), 0));
+        assert_eq!((lost, world.status().away_bytes), (MissingClaims::default(), 0));
         assert_eq!(world.put_at(writer, Put::new(2, 64), lease), Ok(()));
         assert_eq!(world.seal(writer, &Put::new(1, 2 * MIB)), Ok(()));
     }
@@ -88,7 +88,7 @@ fn what_a_client_does_not_name_when_it_comes_back_is_free() {
     assert_eq!(world.answer_to(other, waiting), None);
     let rest = Range { offset: lease.offset + 4096, bytes: 4096, ..lease };
     let lost = come_back(&mut world, writer, vec![rest], vec![]);
-    assert_eq!(lost, Lost::default());
+    assert_eq!(lost, MissingClaims::default());
     assert_eq!(world.status().leased_bytes, 4096);
     let died = Reply::States(vec![ObjectState::CreatorDied]);
     assert_eq!(world.answer_to(other, waiting), Some(died));
@@ -116,7 +116,7 @@ fn memory_that_is_not_the_clients_is_lost_to_it() {
     let beyond = Range { bytes: lease.bytes + 64, ..lease };
     let object = creating(9, 64, Range { bytes: 64, ..theirs });
     let lost = come_back(&mut world, writer, vec![theirs, beyond], vec![object]);
-    assert_eq!(lost, Lost { leases: vec![theirs, beyond], creating: vec![id(9)] });
+    assert_eq!(lost, MissingClaims { leases: vec![theirs, beyond], creating: vec![id(9)] });
     // What it has of a range stays its own all the same: it may be writing there.
     assert_eq!(world.put_at(writer, Put::new(1, 64), lease), Ok(()));
     assert_eq!(world.put_at(writer, Put::new(2, 64), theirs), Err(Code::BadRequest));
@@ -133,7 +133,7 @@ fn the_ring_of_a_client_that_is_away_goes_on_and_leases_nothing() {
     let wanted = Submission::LeaseWanted { bytes_min: 64, bytes_wanted: 64 };
     assert_eq!(world.submit(writer, wanted), Err(Code::Cancelled));
     let rest = Range { offset: lease.offset + 64, bytes: 8192 - 64, ..lease };
-    assert_eq!(come_back(&mut world, writer, vec![rest], vec![]), Lost::default());
+    assert_eq!(come_back(&mut world, writer, vec![rest], vec![]), MissingClaims::default());
     assert_eq!(world.submit(writer, wanted), Ok(()));
 }
 
@@ -150,7 +150,7 @@ fn what_was_asked_on_a_broken_connection_is_answered_no_more() {
         Request::Create { id: id(1), sizes: sizes(MIB), traits: Traits::default(), strict: false };
     world.send(writer, sized.clone());
     world.event(Event::Part(writer));
-    assert_eq!(come_back(&mut world, writer, vec![], vec![]), Lost::default());
+    assert_eq!(come_back(&mut world, writer, vec![], vec![]), MissingClaims::default());
     let again = world.send(writer, sized);
     let from = world.effects.len();
     while !world.open.is_empty() {
@@ -177,8 +177,8 @@ fn a_growing_object_outlives_a_broken_connection() {
     world.send(writer, grow.clone());
     world.event(Event::Part(writer));
     assert_eq!(world.status().away_bytes, 65_536);
-    let named = Creating { sizes: sizes(0), ..creating(1, 0, granted.range) };
-    assert_eq!(come_back(&mut world, writer, vec![], vec![named]), Lost::default());
+    let named = PendingObject { sizes: sizes(0), ..creating(1, 0, granted.range) };
+    assert_eq!(come_back(&mut world, writer, vec![], vec![named]), MissingClaims::default());
     // What was asked for comes on the new connection.
     let again = world.send(writer, grow);
     world.settle(true);
@@ -188,8 +188,8 @@ fn a_growing_object_outlives_a_broken_connection() {
     let seal = Request::SealGrown { id: id(1), data: 70_000 };
     let first = world.send(writer, seal.clone());
     world.event(Event::Part(writer));
-    let named = Creating { sizes: sizes(0), ..creating(1, 0, granted.range) };
-    assert_eq!(come_back(&mut world, writer, vec![], vec![named]), Lost::default());
+    let named = PendingObject { sizes: sizes(0), ..creating(1, 0, granted.range) };
+    assert_eq!(come_back(&mut world, writer, vec![], vec![named]), MissingClaims::default());
     let again = world.send(writer, seal);
     world.settle(true);
     assert_eq!(world.answer_to(writer, first), None);

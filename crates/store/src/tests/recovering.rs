@@ -1,12 +1,12 @@
 //! Taking over what an earlier daemon left.
 
-use plasmon_proto::message::{Creating, ExtentId, Range, Reply, Request};
+use plasmon_proto::message::{ExtentId, PendingObject, Range, Reply, Request};
 use plasmon_proto::object::{Level, ObjectMeta, Traits};
 use plasmon_proto::ring::Submission;
 use plasmon_proto::{Attributes, Code, ObjectState, Policy};
 
 use super::{Put, TestDirectory, World, id, sizes};
-use crate::event::{ClientNo, Event, Recovered, RecoveredExtent};
+use crate::event::{ClientNo, Event, RecoveredExtent, RecoveredObject};
 use crate::ports::Entry;
 use crate::{Config, Effect, Store};
 
@@ -20,7 +20,7 @@ use ObjectState::{Absent, Corrupt, CreatorDied, Deleted, Sealed, Spilled};
 #[derive(Default)]
 struct Left {
     directory: TestDirectory,
-    objects: Vec<Recovered>,
+    objects: Vec<RecoveredObject>,
     extents: Vec<RecoveredExtent>,
 }
 
@@ -70,12 +70,21 @@ impl Left {
         let entry = Entry { serial, id, range, meta, record };
         let slot = self.directory.leave(entry, !hidden);
         let range = Some(range);
-        self.objects.push(Recovered { id, serial, range, meta, attributes, hidden, slot, record });
+        self.objects.push(RecoveredObject {
+            id,
+            serial,
+            range,
+            meta,
+            attributes,
+            hidden,
+            slot,
+            record,
+        });
         self
     }
 
     fn spilled(mut self, number: u64, serial: u64) -> Self {
-        self.objects.push(Recovered {
+        self.objects.push(RecoveredObject {
             id: id(number),
             serial,
             range: None,
@@ -366,7 +375,7 @@ fn a_client_that_resumes_keeps_what_it_names_and_no_more() {
     let client = world.connect(1);
     world.store.writer_back(ARENA, client);
     let lease = Range { extent: ARENA, offset: 65_536, bytes: 8192 };
-    let creating = |number, offset, bytes| Creating {
+    let creating = |number, offset, bytes| PendingObject {
         id: id(number),
         sizes: sizes(bytes),
         traits: Traits::default(),

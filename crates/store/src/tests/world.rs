@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use plasmon_proto::message::{
-    Access, ExtentId, Failure, Granted, Notice, Range, Reply, Request, Status,
+    Access, ExtentId, Failure, Grant, Notice, Range, Reply, Request, Status,
 };
 use plasmon_proto::object::{ObjectInfo, Sizes, Traits};
 use plasmon_proto::ring::{Completion, Submission};
 use plasmon_proto::{Attributes, Code, ObjectId, ObjectState, Policy};
 
 use super::TestDirectory;
-use crate::event::{ClientNo, Event, OpenedFile, Peer, ReadBack, Sealing, Ticket};
+use crate::event::{ClientNo, Event, OpenedFile, Peer, ReadBack, SealTarget, Ticket};
 use crate::{Config, Effect, Store};
 
 /// An id that is told by its number.
@@ -354,7 +354,7 @@ impl World {
         refused.map_or(Ok(()), Err)
     }
 
-    pub(crate) fn lease(&mut self, client: ClientNo, bytes: u64) -> Result<Granted, Failure> {
+    pub(crate) fn lease(&mut self, client: ClientNo, bytes: u64) -> Result<Grant, Failure> {
         match self.ask(client, Request::Lease { bytes_min: bytes, bytes_wanted: bytes }) {
             Reply::Lease(granted) => Ok(granted),
             Reply::Failed(failure) => Err(failure),
@@ -377,7 +377,7 @@ impl World {
         self.submit_with(client, submission, Some(attributes))
     }
 
-    pub(crate) fn create(&mut self, client: ClientNo, put: &Put) -> Result<Granted, Failure> {
+    pub(crate) fn create(&mut self, client: ClientNo, put: &Put) -> Result<Grant, Failure> {
         let Put { id, sizes, traits, .. } = *put;
         match self.ask(client, Request::Create { id, sizes, traits, strict: false }) {
             Reply::Created(granted) => Ok(granted),
@@ -399,7 +399,7 @@ impl World {
     ) -> Result<(), Failure> {
         self.next_request += 1;
         let number = self.next_request;
-        let sealing = Sealing { id: put.id, target };
+        let sealing = SealTarget { id: put.id, target };
         self.event(Event::Seal(client, number, sealing, Some(put.attributes.clone())));
         match self.answer_to(client, number) {
             Some(Reply::Done) => Ok(()),

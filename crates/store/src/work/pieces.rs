@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use plasmon_proto::ObjectId;
 
-use super::{Left, PIECE, STEPS_MAX};
+use super::{Leftover, PIECE, STEPS_MAX};
 use crate::ports::{Directory, Entry, Look};
 use crate::records::UNHELD;
 use crate::store::Store;
-use crate::waits::WaiterNo;
+use crate::wait_table::WaiterNo;
 
 impl<D: Directory> Store<D> {
     /// Whether an [`crate::Event::Tick`] finds something to do at once.
@@ -41,15 +41,15 @@ impl<D: Directory> Store<D> {
         }
         if let Some(left) = self.work.left.pop_front() {
             let rest = match left {
-                Left::Creating(session, ids) => Some(self.end_creations(session, ids)),
-                Left::Unheld(ids) => Some(self.end_unheld(ids)),
-                Left::Scope(session, scope) => Some(self.delete_unpublished(session, scope)),
-                Left::Adopted(remains) => Some(Left::Adopted(self.end_remains(remains))),
-                Left::Pins(pins) => Some(self.end_pins(pins)),
-                Left::Waits(waiters) => Some(self.end_waits(waiters)),
-                Left::Leases(lent) => Some(self.end_leases(lent)),
-                Left::Extents(session) => self.end_extents(session),
-                Left::Unnamed(session, ids) => Some(self.end_unnamed(session, ids)),
+                Leftover::Creating(session, ids) => Some(self.end_creations(session, ids)),
+                Leftover::Unheld(ids) => Some(self.end_unheld(ids)),
+                Leftover::Scope(session, scope) => Some(self.delete_unpublished(session, scope)),
+                Leftover::Adopted(remains) => Some(Leftover::Adopted(self.end_remains(remains))),
+                Leftover::Pins(pins) => Some(self.end_pins(pins)),
+                Leftover::Waits(waiters) => Some(self.end_waits(waiters)),
+                Leftover::Leases(lent) => Some(self.end_leases(lent)),
+                Leftover::Extents(session) => self.end_extents(session),
+                Leftover::Unnamed(session, ids) => Some(self.end_unnamed(session, ids)),
             };
             rest.into_iter().for_each(|rest| self.work.leave(rest));
         }
@@ -58,7 +58,7 @@ impl<D: Directory> Store<D> {
         }
     }
 
-    fn end_creations(&mut self, session: u32, mut ids: Vec<ObjectId>) -> Left {
+    fn end_creations(&mut self, session: u32, mut ids: Vec<ObjectId>) -> Leftover {
         let piece = ids.split_off(ids.len().saturating_sub(PIECE));
         for id in piece {
             let creating = self.objects.pending_objects.get(&id);
@@ -67,10 +67,10 @@ impl<D: Directory> Store<D> {
                 self.creator_died(&id);
             }
         }
-        Left::Creating(session, ids)
+        Leftover::Creating(session, ids)
     }
 
-    fn end_unnamed(&mut self, session: u32, mut ids: Vec<ObjectId>) -> Left {
+    fn end_unnamed(&mut self, session: u32, mut ids: Vec<ObjectId>) -> Leftover {
         let piece = ids.split_off(ids.len().saturating_sub(PIECE));
         for id in piece {
             let creating = self.objects.pending_objects.get(&id).filter(|it| it.owner == session);
@@ -80,21 +80,21 @@ impl<D: Directory> Store<D> {
                 self.creator_died(&id);
             }
         }
-        Left::Unnamed(session, ids)
+        Leftover::Unnamed(session, ids)
     }
 
     /// The creator of these owned objects left before it made a composite of them.
-    fn end_unheld(&mut self, mut ids: Vec<ObjectId>) -> Left {
+    fn end_unheld(&mut self, mut ids: Vec<ObjectId>) -> Leftover {
         let piece = ids.split_off(ids.len().saturating_sub(PIECE));
         let entries = piece.into_iter().filter_map(|id| self.objects.find(&id));
         let unheld = |entry: &Entry| self.objects.records.get(entry.record).is(UNHELD);
         let unheld: Vec<_> = entries.filter(unheld).collect();
         self.hide_deleted(unheld);
         self.collect_fresh();
-        Left::Unheld(ids)
+        Leftover::Unheld(ids)
     }
 
-    fn end_waits(&mut self, mut waiters: Vec<WaiterNo>) -> Left {
+    fn end_waits(&mut self, mut waiters: Vec<WaiterNo>) -> Leftover {
         let mut ids = 0;
         while ids < STEPS_MAX
             && let Some(no) = waiters.pop()
@@ -102,16 +102,16 @@ impl<D: Directory> Store<D> {
             ids += 1 + self.sessions.waits.ids_of(no);
             self.sessions.waits.remove(no);
         }
-        Left::Waits(waiters)
+        Leftover::Waits(waiters)
     }
 
-    fn end_pins(&mut self, mut pins: BTreeMap<u64, u32>) -> Left {
+    fn end_pins(&mut self, mut pins: BTreeMap<u64, u32>) -> Leftover {
         for _ in 0..STEPS_MAX {
             let Some((serial, count)) = pins.pop_first() else { break };
             self.unpin(serial, count);
             self.objects.lingering.look_again(serial);
         }
         self.work.collect = true;
-        Left::Pins(pins)
+        Leftover::Pins(pins)
     }
 }

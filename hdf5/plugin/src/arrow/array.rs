@@ -5,12 +5,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use plasmon_hdf5_model::{
-    Convert, Member, Memory as Bytes, Place, Records, Run, Table, Unconverted, Written, transfer,
+    Convert, Member, Memory as Bytes, NoConversion, Place, Records, Run, Table, WrittenChunks,
+    transfer,
 };
 use plasmon_hdf5_sys::arguments::dataset;
 use plasmon_hdf5_sys::{DEFAULT, Hid, KIND_DATASET, Ptr, SPACE_ALL, UNLIMITED};
 
-use crate::arrow::kinds;
+use crate::arrow::eligibility;
 use crate::arrow::members;
 use crate::arrow::selection::Selection;
 use crate::arrow::transfer::{Call, Memory};
@@ -81,8 +82,8 @@ impl Array {
     ) -> Option<Self> {
         let kind = Id::of_type(host, get(host, under, dataset::GET_TYPE)?)?;
         let space = Id::of_space(host, get(host, under, dataset::GET_SPACE)?)?;
-        let columns = kinds::columns(host, kind.get(), "").ok()?;
-        let (shape, _) = kinds::shape(host, space.get())?;
+        let columns = eligibility::columns(host, kind.get(), "").ok()?;
+        let (shape, _) = eligibility::shape(host, space.get())?;
         let dcpl = Id::of_list(host, get(host, under, dataset::GET_CREATION)?)?;
         let (_, _, bytes) = external(host, dcpl.get())?;
         Some(Self {
@@ -114,7 +115,7 @@ impl Array {
         }
         let space = get(self.host, under, dataset::GET_SPACE);
         let space = space.and_then(|id| Id::of_space(self.host, id));
-        let shape = space.and_then(|space| kinds::shape(self.host, space.get()));
+        let shape = space.and_then(|space| eligibility::shape(self.host, space.get()));
         let rows = shape.and_then(|(now, _)| now.first().copied());
         rows.and_then(|rows| self.table.with_rows(rows))
             .ok_or_else(|| "the dataset has no dimensions".to_owned())
@@ -324,7 +325,7 @@ impl Array {
         (memory, elements): (Memory, u64),
     ) -> Result<(), String> {
         // SAFETY: promised by the caller.
-        unsafe { self.move_runs(under, work, runs, (memory, 0, elements), &mut Unconverted) }
+        unsafe { self.move_runs(under, work, runs, (memory, 0, elements), &mut NoConversion) }
     }
 
     /// Moves runs between the data and the elements of memory from one on.
@@ -381,7 +382,7 @@ impl Array {
     }
 
     /// The chunks that were written; `None` when all of them are there.
-    pub(crate) fn written(&self, under: Ptr) -> Result<Option<Written>, String> {
+    pub(crate) fn written(&self, under: Ptr) -> Result<Option<WrittenChunks>, String> {
         self.data(under)?.written().map_err(|error| format!("{}: {error}", self.source))
     }
 

@@ -6,13 +6,13 @@ use std::ops::Range;
 use plasmon_hdf5_model::{Column, Convert, Member};
 use plasmon_hdf5_sys::Hid;
 
-use crate::arrow::elements::{self, CLASS_COMPOUND};
+use crate::arrow::datatype::{self, CLASS_COMPOUND};
 use crate::arrow::transfer::Memory;
 use crate::host::Host;
 use crate::id::Id;
 
 /// A column with its types on both sides.
-pub(crate) struct Seen {
+pub(crate) struct ColumnTypes {
     /// For the transfer.
     pub(crate) member: Member,
     file_type: Kind,
@@ -43,9 +43,9 @@ pub(crate) fn seen(
     columns: &[Column],
     file_type: Hid,
     memory_type: Hid,
-) -> Result<Vec<Seen>, String> {
+) -> Result<Vec<ColumnTypes>, String> {
     let mut all = Vec::new();
-    if elements::is_structure(host, file_type) {
+    if datatype::is_structure(host, file_type) {
         let view = View { host, columns };
         view.structure(0..columns.len(), 0, (file_type, memory_type), 0, &mut all)?;
     } else {
@@ -68,7 +68,7 @@ impl View<'_> {
         depth: usize,
         (file_type, memory_type): (Hid, Hid),
         offset: usize,
-        all: &mut Vec<Seen>,
+        all: &mut Vec<ColumnTypes>,
     ) -> Result<(), String> {
         let host = self.host;
         // SAFETY: the type is the program's, or a member of it.
@@ -80,7 +80,7 @@ impl View<'_> {
         // SAFETY: the type is an open compound.
         let count = unsafe { (host.api.H5Tget_nmembers)(memory_type) };
         for at in 0..u32::try_from(count).unwrap_or(0) {
-            let name = elements::member_name(host, memory_type, at).unwrap_or_default();
+            let name = datatype::member_name(host, memory_type, at).unwrap_or_default();
             let within = &self.columns[range.clone()];
             let named = |column: &Column| column.path.get(depth) == Some(&name);
             let Some(first) = within.iter().position(named) else { continue };
@@ -127,7 +127,7 @@ fn one(
     file_type: Kind,
     memory_type: Kind,
     offset: usize,
-) -> Seen {
+) -> ColumnTypes {
     // SAFETY: both types are open.
     let (memory_bytes, equal) = unsafe {
         (
@@ -137,7 +137,7 @@ fn one(
     };
     let member =
         Member { column, file_bytes: about.bytes(), memory_bytes, offset, converts: !equal };
-    Seen { member, file_type, memory_type }
+    ColumnTypes { member, file_type, memory_type }
 }
 
 /// Conversions by the library.
@@ -159,7 +159,7 @@ impl Converter {
     /// The conversions that a transfer needs. The columns seen must outlive it.
     pub(crate) fn new(
         host: &'static Host,
-        seen: &[Seen],
+        seen: &[ColumnTypes],
         memory: Memory,
         dxpl: Hid,
     ) -> Result<Self, String> {

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use plasmon_hdf5_model::{
-    Columns, DataFile, DataFolder, FileError, Image, Place, Table, Written, copy_data, remove_file,
-    rename_data,
+    Columns, DataFile, DataFolder, FileError, Image, Place, Table, WrittenChunks, copy_data,
+    remove_file, rename_data,
 };
 
-use super::made::{Made, UNKNOWN};
+use super::made::{NewData, UNKNOWN};
 use crate::container::Container;
 use crate::data::Data;
 use crate::data::source::Source;
@@ -41,11 +41,11 @@ impl Data for DataFile {
         Self::chunk(self)
     }
 
-    fn written(&self) -> io::Result<Option<Written>> {
+    fn written(&self) -> io::Result<Option<WrittenChunks>> {
         Self::written(self)
     }
 
-    fn tell_written(&self, written: &Written) -> io::Result<()> {
+    fn tell_written(&self, written: &WrittenChunks) -> io::Result<()> {
         Self::tell_written(self, written)
     }
 
@@ -66,7 +66,7 @@ pub(super) fn open(
     Ok(Arc::new(file))
 }
 
-pub(super) fn make(container: &Container, path: &[u8], table: &Table) -> Result<Made, String> {
+pub(super) fn make(container: &Container, path: &[u8], table: &Table) -> Result<NewData, String> {
     let image = Image::of(table, table.entries());
     let tie = container.tie().ok_or(UNKNOWN)?;
     let name = tie.folder_of_data().ok_or(UNKNOWN)?;
@@ -81,7 +81,7 @@ pub(super) fn make(container: &Container, path: &[u8], table: &Table) -> Result<
         return Err("the file's name is not UTF-8".to_owned());
     };
     let body_offset = image.body_offset();
-    Ok(Made { place, source, data: Arc::new(file), body_offset, plain: true })
+    Ok(NewData { place, source, data: Arc::new(file), body_offset, plain: true })
 }
 
 pub(super) fn rename(container: &Container, old: &str, path: &[u8]) -> Option<Place> {

@@ -11,7 +11,7 @@ use crate::data::source::Source;
 pub(super) const UNKNOWN: &str = "the folder of the file's data is unknown";
 
 /// The data of a new dataset. It reads as zeros.
-pub(crate) struct Made {
+pub(crate) struct NewData {
     /// For the skeleton.
     pub(crate) place: Place,
     pub(crate) source: Source,

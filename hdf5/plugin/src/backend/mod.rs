@@ -24,7 +24,7 @@ use crate::data::source::Source;
 use crate::info::{Backend, Settings};
 use crate::tie::Within;
 
-use made::Made;
+use made::NewData;
 
 /// How much is copied at once from one backend to another.
 const COPY_BYTES: usize = 1 << 20;
@@ -68,7 +68,7 @@ pub(crate) fn check(settings: &Settings) -> Result<(), String> {
 }
 
 /// Makes the data of a dataset with this path in a skeleton.
-pub(crate) fn make(container: &Container, path: &[u8], table: &Table) -> Result<Made, String> {
+pub(crate) fn make(container: &Container, path: &[u8], table: &Table) -> Result<NewData, String> {
     match container.settings.backend {
         Backend::Files => files::make(container, path, table),
         Backend::Store => objects::make(container, path, table),

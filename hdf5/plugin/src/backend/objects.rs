@@ -7,7 +7,7 @@ use std::sync::Arc;
 use plasmon_hdf5_model::{Columns, Place, Table};
 use plasmon_hdf5_store::{self as store, Dataset, Of};
 
-use super::made::{Made, UNKNOWN};
+use super::made::{NewData, UNKNOWN};
 use crate::container::Container;
 use crate::data::Data;
 use crate::data::source::Source;
@@ -61,7 +61,7 @@ pub(super) fn open(socket: &Path, name: &str, table: &Table) -> Result<Arc<dyn D
     Ok(Arc::new(Handle(found)))
 }
 
-pub(super) fn make(container: &Container, path: &[u8], table: &Table) -> Result<Made, String> {
+pub(super) fn make(container: &Container, path: &[u8], table: &Table) -> Result<NewData, String> {
     let socket = socket(&container.settings)?;
     let (tie, file) = (container.tie().ok_or(UNKNOWN)?, container.path());
     let data = tie.ready_for_objects(&socket)?;
@@ -70,7 +70,7 @@ pub(super) fn make(container: &Container, path: &[u8], table: &Table) -> Result<
     tie.note_made(Path::new(&made.name()))?;
     let place = place(&socket, &made.name())?;
     let source = Source::Object { socket, name: made.name(), own: true };
-    Ok(Made { place, source, data: Arc::new(Handle(made)), body_offset: 0, plain: false })
+    Ok(NewData { place, source, data: Arc::new(Handle(made)), body_offset: 0, plain: false })
 }
 
 /// Gives an object the name that another path asks for.

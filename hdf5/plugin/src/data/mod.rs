@@ -5,7 +5,7 @@ pub(crate) mod staging;
 
 use std::io;
 
-use plasmon_hdf5_model::{Columns, Run, Table, Written};
+use plasmon_hdf5_model::{Columns, Run, Table, WrittenChunks};
 
 /// The open data of a dataset.
 pub(crate) trait Data: Send + Sync {
@@ -35,12 +35,12 @@ pub(crate) trait Data: Send + Sync {
     }
 
     /// The chunks that were written; `None` when all of them are there.
-    fn written(&self) -> io::Result<Option<Written>> {
+    fn written(&self) -> io::Result<Option<WrittenChunks>> {
         Ok(None)
     }
 
     /// Says which chunks were written.
-    fn tell_written(&self, _written: &Written) -> io::Result<()> {
+    fn tell_written(&self, _written: &WrittenChunks) -> io::Result<()> {
         Ok(())
     }
 

@@ -10,13 +10,13 @@ use plasmon_hdf5_model::ATTRIBUTE;
 use plasmon_hdf5_sys::{BY_NAME, BY_SELF, Hid, KIND_DATASET, KIND_FILE, Location, Ptr};
 
 use crate::arrow::array::Array;
-use crate::arrow::kinds;
+use crate::arrow::eligibility;
 use crate::container::Container;
 use crate::host::{Host, Lists};
 use crate::id::Id;
 use crate::node::Node;
 use crate::skeleton::attributes::{self, Attribute};
-use crate::skeleton::walk::Opened;
+use crate::skeleton::walk::NativeObject;
 
 /// The largest value that is mirrored, in bytes.
 const VALUE_BYTES_MAX: usize = 4096;
@@ -40,7 +40,9 @@ pub(crate) fn refresh_named(host: &'static Host, file: &Node) {
     for name in file.container.take_named() {
         let place = Location::named(KIND_FILE, name.as_ptr());
         // SAFETY: the file is the native connector's and open; the name ends.
-        let Some(found) = (unsafe { Opened::new(host, file.native(), &place) }) else { continue };
+        let Some(found) = (unsafe { NativeObject::new(host, file.native(), &place) }) else {
+            continue;
+        };
         if found.kind == KIND_DATASET
             && let Some(array) = Array::of_dataset(host, found.under, &file.container)
         {
@@ -70,7 +72,7 @@ fn text(host: &'static Host, attribute: &Attribute) -> Option<(String, String)> 
     name.pop();
     let kind = Id::of_type(host, attribute.get(attributes::GET_TYPE)?)?;
     let space = Id::of_space(host, attribute.get(attributes::GET_SPACE)?)?;
-    let single = kinds::shape(host, space.get()).is_none_or(|(shape, _)| shape.is_empty());
+    let single = eligibility::shape(host, space.get()).is_none_or(|(shape, _)| shape.is_empty());
     // SAFETY: type and space are open.
     let (class, points) = unsafe {
         ((host.api.H5Tget_class)(kind.get()), (host.api.H5Sget_simple_extent_npoints)(space.get()))

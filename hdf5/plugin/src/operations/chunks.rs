@@ -6,12 +6,12 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
-use plasmon_hdf5_model::{Member, Run, Table, Written};
+use plasmon_hdf5_model::{Member, Run, Table, WrittenChunks};
 use plasmon_hdf5_sys::arguments::{Optional, dataset};
 use plasmon_hdf5_sys::{Hid, Ptr};
 
 use crate::arrow::array::{Array, Work};
-use crate::arrow::elements;
+use crate::arrow::datatype;
 use crate::arrow::transfer::Memory;
 use crate::host::Host;
 use crate::id::Id;
@@ -52,24 +52,24 @@ struct ByIndex {
     space: Hid,
     index: u64,
     offset: *mut u64,
-    found: Found,
+    found: ChunkAnswers,
 }
 
 #[repr(C)]
 struct ByPlace {
     offset: *const u64,
-    found: Found,
+    found: ChunkAnswers,
 }
 
 /// Where the answers go; each may be null.
 #[repr(C)]
-struct Found {
+struct ChunkAnswers {
     filter_mask: *mut c_uint,
     address: *mut u64,
     size: *mut u64,
 }
 
-impl Found {
+impl ChunkAnswers {
     /// # Safety
     ///
     /// HDF5 handed this over.
@@ -211,7 +211,7 @@ struct Chunks<'a> {
     /// How many chunks lie along each dimension.
     grid: Vec<u64>,
     /// Those that are there; `None` for all of them.
-    written: Option<Written>,
+    written: Option<WrittenChunks>,
     /// How many bytes an element has in HDF5's type.
     stride: usize,
 }
@@ -269,8 +269,8 @@ pub(crate) fn room(host: &'static Host, node: &Node) -> Option<Room> {
 impl<'a> Chunks<'a> {
     fn of(host: &'static Host, array: &'a Array, under: Ptr) -> Option<Self> {
         let kind = Id::of_type(host, get(host, under, dataset::GET_TYPE)?)?;
-        let leaves = elements::leaves(host, kind.get(), "").ok()?;
-        let member = |(column, leaf): (usize, &elements::Leaf)| {
+        let leaves = datatype::leaves(host, kind.get(), "").ok()?;
+        let member = |(column, leaf): (usize, &datatype::Leaf)| {
             let bytes = leaf.column.bytes();
             let (file_bytes, memory_bytes) = (bytes, bytes);
             Member { column, file_bytes, memory_bytes, offset: leaf.offset, converts: false }
@@ -366,7 +366,7 @@ impl<'a> Chunks<'a> {
     }
 
     fn count(&self) -> u64 {
-        self.written.as_ref().map_or_else(|| self.room(), Written::count)
+        self.written.as_ref().map_or_else(|| self.room(), WrittenChunks::count)
     }
 
     /// Where a chunk begins that is there; the last dimension is counted fastest.

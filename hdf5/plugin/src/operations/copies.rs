@@ -24,8 +24,8 @@ use crate::operations::first_link::{make_unnamed, remake};
 use crate::operations::references;
 use crate::skeleton::attributes;
 use crate::skeleton::creation_list::{give_back, marker};
-use crate::skeleton::walk::{self, Opened};
-use crate::skeleton::whole;
+use crate::skeleton::read_all;
+use crate::skeleton::walk::{self, NativeObject};
 use crate::skeleton::{file_name, get, object_path};
 
 /// Gives the datasets of a fresh copy their own data.
@@ -37,7 +37,7 @@ pub(crate) fn separate(
     let (target, to, name) = target;
     let place = Location::named(to.kind, name);
     // SAFETY: HDF5 handed the objects over; the name is a text that ends.
-    let copy = unsafe { Opened::new(host, target.native(), &place) };
+    let copy = unsafe { NativeObject::new(host, target.native(), &place) };
     let Some(copy) = copy else { return Ok(()) };
     let skeleton = original_skeleton(host, source).ok_or("the original's file has no name")?;
     let mut work = Separation { host, target, kind: to.kind, skeleton, made: HashMap::new() };
@@ -62,7 +62,7 @@ fn original_skeleton(
 ) -> Option<PathBuf> {
     let place = Location::named(from.kind, name);
     // SAFETY: HDF5 handed object and name over.
-    let original = unsafe { Opened::new(host, source.native(), &place) }?;
+    let original = unsafe { NativeObject::new(host, source.native(), &place) }?;
     let given = file_name(host, original.under, original.kind)?;
     Some(source.container.path_of(&given))
 }
@@ -75,17 +75,17 @@ struct Separation<'a> {
     /// The original's skeleton.
     skeleton: PathBuf,
     /// What took the place of datasets that more than one link leads to.
-    made: HashMap<[u8; 16], Opened>,
+    made: HashMap<[u8; 16], NativeObject>,
 }
 
 impl Separation<'_> {
-    fn group(&mut self, group: &Opened, depth: usize) -> Result<(), String> {
+    fn group(&mut self, group: &NativeObject, depth: usize) -> Result<(), String> {
         let unreadable = || "the objects of the copy cannot be visited".to_owned();
         let names = walk::names(self.host, group.under, depth).ok_or_else(unreadable)?;
         for name in names {
             let place = Location::named(KIND_GROUP, name.as_ptr());
             // SAFETY: the group is the native connector's and open; the name ends.
-            let found = unsafe { Opened::new(self.host, group.under, &place) };
+            let found = unsafe { NativeObject::new(self.host, group.under, &place) };
             let found = found.ok_or_else(unreadable)?;
             match found.kind {
                 KIND_DATASET => self.dataset(group.under, KIND_GROUP, &name, &found)?,
@@ -97,7 +97,7 @@ impl Separation<'_> {
     }
 
     /// Lets references in the copy lead to the datasets with their own data.
-    fn redirect(&self, copy: &Opened) -> Result<(), String> {
+    fn redirect(&self, copy: &NativeObject) -> Result<(), String> {
         let mut moved = HashMap::new();
         for (token, made) in &self.made {
             let info = walk::info(self.host, made.under, KIND_DATASET);
@@ -119,7 +119,7 @@ impl Separation<'_> {
         group: Ptr,
         kind: c_int,
         name: &CStr,
-        shared: &Opened,
+        shared: &NativeObject,
     ) -> Result<(), String> {
         let host = self.host;
         let list = |under| Id::of_list(host, get(host, under, dataset::GET_CREATION)?);
@@ -128,7 +128,7 @@ impl Separation<'_> {
         let info = walk::info(host, shared.under, KIND_DATASET).ok_or("the copy is unknown")?;
         if !self.made.contains_key(&info.token) {
             let under = self.own(shared.under, dcpl, &marker, offset)?;
-            self.made.insert(info.token, Opened::adopt(host, under, KIND_DATASET));
+            self.made.insert(info.token, NativeObject::adopt(host, under, KIND_DATASET));
         }
         let own = self.made[&info.token].under;
         replace(host, (group, kind), name, own)
@@ -173,7 +173,7 @@ impl Separation<'_> {
         give_back(host, dcpl.get(), array.chunk(shared));
         let made = make_unnamed(host, shared, &dcpl).ok_or("the copy cannot be made")?;
         // SAFETY: the dataset is the native connector's; the memory holds all of its values.
-        let done = unsafe { whole::write(host, made, kind.get(), values.as_mut_ptr().cast()) };
+        let done = unsafe { read_all::write(host, made, kind.get(), values.as_mut_ptr().cast()) };
         if done < 0 { Err("the copy cannot be written".to_owned()) } else { Ok(made) }
     }
 }

@@ -10,8 +10,8 @@ use plasmon_hdf5_model::{Marker, Table};
 use plasmon_hdf5_sys::arguments::{LINK_DELETE, Single};
 use plasmon_hdf5_sys::{Hid, KIND_DATASET, Location, Ptr, Text, UNLIMITED};
 
-use crate::arrow::elements;
-use crate::arrow::kinds;
+use crate::arrow::datatype;
+use crate::arrow::eligibility;
 use crate::backend;
 use crate::container::Container;
 use crate::data::Data;
@@ -19,8 +19,8 @@ use crate::data::source::Source;
 use crate::host::{Host, Lists};
 use crate::id::Id;
 use crate::info::Backend;
+use crate::mpi_processes::Ranks;
 use crate::node::Node;
-use crate::ranks::Ranks;
 use crate::skeleton::creation_list::{external, name_data, set_external};
 use crate::skeleton::{file_name, object_path};
 use crate::tie::Within;
@@ -83,7 +83,7 @@ impl Draft {
         let path = unsafe { future_path(host, parent, order.place, order.name) };
         let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
         let name = String::from_utf8_lossy(name).into_owned();
-        let table = kinds::table(host, &name, order.kind, order.space, order.dcpl).ok()?;
+        let table = eligibility::table(host, &name, order.kind, order.space, order.dcpl).ok()?;
         let container = &parent.container;
         if table.grows()
             && (container.ranks.is_some() || container.settings.backend != Backend::Files)
@@ -137,7 +137,7 @@ impl Draft {
         table: &Table,
     ) -> Result<Self, String> {
         let made = backend::make(&parent.container, path, table)?;
-        let plain = made.plain && !elements::is_structure(host, order.kind);
+        let plain = made.plain && !datatype::is_structure(host, order.kind);
         let dcpl = Id::of_list(host, host.copy_list(order.dcpl))
             .ok_or("a property list cannot be copied")?;
         let filled = fill_values(host, order.kind, order.dcpl)
@@ -255,8 +255,8 @@ pub(crate) fn fill_values(
     if got < 0 {
         return Err("the fill value cannot be read".to_owned());
     }
-    let leaves = elements::leaves(host, kind, "")?;
-    let piece = |leaf: &elements::Leaf| {
+    let leaves = datatype::leaves(host, kind, "")?;
+    let piece = |leaf: &datatype::Leaf| {
         value.get(leaf.offset..leaf.offset + leaf.column.bytes()).unwrap_or_default().to_vec()
     };
     Ok(leaves.iter().map(piece).collect())

@@ -7,7 +7,7 @@ use plasmon_hdf5_sys::arguments::{Single, dataset};
 use plasmon_hdf5_sys::{Herr, Ptr};
 
 use crate::arrow::array::Array;
-use crate::arrow::kinds;
+use crate::arrow::eligibility;
 use crate::host::Host;
 use crate::id::Id;
 use crate::node::Node;
@@ -32,7 +32,8 @@ pub(crate) unsafe fn set_extent(
     }
     let space = get(host, node.native(), dataset::GET_SPACE).and_then(|id| Id::of_space(host, id));
     let space = space.ok_or("the dataset has no dataspace")?;
-    let (now, most) = kinds::shape(host, space.get()).ok_or("the dataset has no dimensions")?;
+    let (now, most) =
+        eligibility::shape(host, space.get()).ok_or("the dataset has no dimensions")?;
     // SAFETY: promised by the caller: there are as many dimensions as the dataset has.
     let wanted = unsafe {
         let sizes = (&raw const (*arguments.cast::<Single>()).value).cast::<*const u64>().read();

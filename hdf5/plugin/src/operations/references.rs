@@ -10,7 +10,7 @@ use crate::host::{Host, Lists};
 use crate::id::Id;
 use crate::skeleton::attributes::{self, Attribute};
 use crate::skeleton::get;
-use crate::skeleton::whole;
+use crate::skeleton::read_all;
 
 /// `H5T_REFERENCE`.
 const CLASS_REFERENCE: i32 = 7;
@@ -80,12 +80,12 @@ fn redirect_values(host: &'static Host, under: Ptr, moved: &HashMap<u64, u64>) -
     let space = Id::of_space(host, get(host, under, dataset::GET_SPACE)?)?;
     let Some(mut values) = room(host, &kind, &space) else { return Some(()) };
     // SAFETY: the dataset is the native connector's; there is room for all of its values.
-    let read = unsafe { whole::read(host, under, kind.get(), values.as_mut_ptr().cast()) };
+    let read = unsafe { read_all::read(host, under, kind.get(), values.as_mut_ptr().cast()) };
     if read < 0 || !put_right(&mut values, moved) {
         return (read >= 0).then_some(());
     }
     // SAFETY: as above.
-    let written = unsafe { whole::write(host, under, kind.get(), values.as_mut_ptr().cast()) };
+    let written = unsafe { read_all::write(host, under, kind.get(), values.as_mut_ptr().cast()) };
     (written >= 0).then_some(())
 }
 

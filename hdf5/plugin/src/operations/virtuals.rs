@@ -93,7 +93,7 @@ struct Job {
 }
 
 /// What is selected in the virtual dataset and in the memory.
-struct Selected {
+struct MappedSelections {
     file: Id,
     memory: Id,
 }
@@ -138,7 +138,7 @@ impl Virtual {
         &self,
         under: Ptr,
         call: &Call,
-        selected: &Selected,
+        selected: &MappedSelections,
         memory: Memory,
     ) -> Result<(), Failure> {
         let jobs = self.host.quietly(|| self.jobs(selected)).map_err(Some)?;
@@ -181,7 +181,7 @@ impl Virtual {
     }
 
     /// What a call selects, as spaces of ours; `None` where only HDF5 knows.
-    fn selected(&self, under: Ptr, call: &Call) -> Option<Selected> {
+    fn selected(&self, under: Ptr, call: &Call) -> Option<MappedSelections> {
         let host = self.host;
         let whole = Id::of_space(host, get(host, under, dataset::GET_SPACE)?)?;
         // SAFETY: the spaces are those of the program, and open.
@@ -208,7 +208,7 @@ impl Virtual {
             given => copy(given)?,
         };
         let points = self.points(&file);
-        (points > 0 && points == self.points(&memory)).then_some(Selected { file, memory })
+        (points > 0 && points == self.points(&memory)).then_some(MappedSelections { file, memory })
     }
 
     fn points(&self, space: &Id) -> u64 {
@@ -226,7 +226,7 @@ impl Virtual {
     }
 
     /// Whether a source that has some of what is selected is ours.
-    fn is_needed(&self, selected: &Selected) -> Option<bool> {
+    fn is_needed(&self, selected: &MappedSelections) -> Option<bool> {
         for mapping in &self.mappings {
             for part in mapping.parts(&selected.file)? {
                 if let Some(elements) = &part.elements {
@@ -254,7 +254,7 @@ impl Virtual {
     }
 
     /// What is moved, in the order of the mappings.
-    fn jobs(&self, selected: &Selected) -> Result<Vec<Job>, String> {
+    fn jobs(&self, selected: &MappedSelections) -> Result<Vec<Job>, String> {
         let mut jobs = Vec::new();
         let unclear = || "the parts of the virtual dataset cannot be told".to_owned();
         for mapping in &self.mappings {
@@ -279,7 +279,7 @@ impl Virtual {
         mapping: &Mapping,
         part: Part,
         source: Arc<Source>,
-        selected: &Selected,
+        selected: &MappedSelections,
     ) -> Option<Option<Job>> {
         // SAFETY: the dataset is ours.
         let extent = unsafe { (self.host.api.H5Dget_space)(source.dataset.get()) };

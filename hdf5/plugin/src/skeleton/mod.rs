@@ -4,8 +4,8 @@ pub(crate) mod attributes;
 pub(crate) mod comment;
 pub(crate) mod creation_list;
 pub(crate) mod file_object;
+pub(crate) mod read_all;
 pub(crate) mod walk;
-pub(crate) mod whole;
 
 use std::ffi::{CStr, CString, OsStr, OsString, c_int};
 use std::os::unix::ffi::OsStrExt;

@@ -23,13 +23,13 @@ const NAME_BYTES: usize = 65_536;
 const DEPTH_MAX: usize = 512;
 
 /// An object of the native connector that is closed when dropped.
-pub(crate) struct Opened {
+pub(crate) struct NativeObject {
     host: &'static Host,
     pub(crate) under: Ptr,
     pub(crate) kind: c_int,
 }
 
-impl Opened {
+impl NativeObject {
     /// Opens what a place names, seen from an object.
     ///
     /// # Safety
@@ -52,14 +52,14 @@ impl Opened {
     }
 }
 
-impl Opened {
+impl NativeObject {
     /// Takes over an object that is open.
     pub(crate) fn adopt(host: &'static Host, under: Ptr, kind: c_int) -> Self {
         Self { host, under, kind }
     }
 }
 
-impl Drop for Opened {
+impl Drop for NativeObject {
     fn drop(&mut self) {
         let api = &self.host.api;
         let close = match self.kind {
@@ -188,7 +188,7 @@ impl Walk<'_> {
                 continue;
             }
             // SAFETY: the group is the native connector's and open; the name ends.
-            let opened = unsafe { Opened::new(self.host, group, &place) }?;
+            let opened = unsafe { NativeObject::new(self.host, group, &place) }?;
             match opened.kind {
                 KIND_DATASET => (self.visit)(opened.under)?,
                 KIND_GROUP => {

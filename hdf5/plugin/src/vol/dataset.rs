@@ -13,8 +13,8 @@ use crate::node::{Failure, Node, Parts};
 use crate::operations::attribute_mirror;
 use crate::operations::chunks;
 use crate::operations::creation::{self, Draft, Order};
-use crate::operations::explanation;
 use crate::operations::extent;
+use crate::operations::inspect;
 use crate::operations::virtuals::Virtual;
 use crate::skeleton::creation_list;
 use crate::vol::forward::{call, close, open, pass};
@@ -83,7 +83,7 @@ call! {
     };
     /// Operations of single connectors: ours, and those of the native one.
     optional<SLOT>(object: Ptr, arguments: Ptr, dxpl: Hid, request: Request) -> Herr = {
-        let answer = || explanation::answer(host::of::<SLOT>(), Node::of(object)?, arguments);
+        let answer = || inspect::answer(host::of::<SLOT>(), Node::of(object)?, arguments);
         if guard::or(None, answer).is_some() {
             return 0;
         }

@@ -16,10 +16,10 @@ use crate::container::Container;
 use crate::guard;
 use crate::host::{self, Fault, Host, Lists};
 use crate::info::{self, Backend, Settings};
+use crate::mpi_processes::Ranks;
 use crate::node::Node;
 use crate::operations::attribute_mirror;
-use crate::operations::unused;
-use crate::ranks::Ranks;
+use crate::operations::unlinked_data;
 use crate::skeleton::attributes;
 use crate::skeleton::comment;
 use crate::skeleton::file_object;
@@ -64,7 +64,7 @@ call! {
         guard::or((), || {
             let Some(node) = Node::of(object) else { return };
             if node.container.writable && node.container.may_have_unused() {
-                host.keeping_errors(|| unused::remove(host, node));
+                host.keeping_errors(|| unlinked_data::remove(host, node));
             }
         });
         // Several processes write the skeleton here, together; the first then waits for the disk.
@@ -119,7 +119,7 @@ impl Earlier {
     /// That of a file under a name, if there is one.
     fn of(host: &'static Host, path: &Path) -> Self {
         let read = |under| {
-            let objects = unused::objects(host, under, KIND_FILE).unwrap_or_default();
+            let objects = unlinked_data::objects(host, under, KIND_FILE).unwrap_or_default();
             let tie = Tie::of_file(host, under, path.to_owned());
             let data = tie.owned().map(|home| (tie, home));
             Some(Self { objects, data })

@@ -7,7 +7,7 @@ use crate::guard;
 use crate::host;
 use crate::node::Node;
 use crate::operations::first_link;
-use crate::operations::unused;
+use crate::operations::unlinked_data;
 use crate::vol::forward::{call, pass};
 
 pass! {
@@ -43,7 +43,7 @@ call! {
         if arguments.cast::<i32>().read() == LINK_DELETE && let Some(node) = Node::of(object) {
             let host = host::of::<SLOT>();
             // What cannot be looked at stays behind, and takes room.
-            guard::or(None, || host.keeping_errors(|| unused::note(host, node, &*place)));
+            guard::or(None, || host.keeping_errors(|| unlinked_data::note(host, node, &*place)));
         }
         specific_native::<SLOT>(object, place, arguments, dxpl, request)
     };

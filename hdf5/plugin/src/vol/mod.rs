@@ -11,7 +11,7 @@ pub(crate) mod group;
 pub(crate) mod introspect;
 pub(crate) mod link;
 pub(crate) mod object;
-pub(crate) mod refusal;
 pub(crate) mod request;
+pub(crate) mod stub_connector;
 pub(crate) mod token;
 pub(crate) mod wrap;

@@ -6,14 +6,18 @@ use plasmon_shm::deadline::Deadline;
 use plasmon_shm::edge;
 use plasmon_shm::socket::Connection;
 
-use super::{AT_ONCE, Broken, Fruitless, Linked, Mending};
+use super::{AT_ONCE, BrokenConnection, Fruitless, LastConnection, ReconnectClaim};
 use crate::error::{Error, Result};
 use crate::interrupt;
 use crate::rpc::{Rpc, State, ring};
 
 impl Rpc {
     /// Whether the caller is to mend the connection with this number. Waits while another does.
-    pub(crate) fn claim_mending(&self, link_number: u64, deadline: Deadline) -> Result<Mending> {
+    pub(crate) fn claim_mending(
+        &self,
+        link_number: u64,
+        deadline: Deadline,
+    ) -> Result<ReconnectClaim> {
         loop {
             let mut state = self.lock();
             let until = interrupt::step(deadline);
@@ -26,7 +30,7 @@ impl Rpc {
             }
             drop(state);
             if deadline.is_past() {
-                return Ok(Mending::TimedOut);
+                return Ok(ReconnectClaim::TimedOut);
             }
             interrupt::check("waiting for the daemon to come back")?;
         }
@@ -46,7 +50,7 @@ impl Rpc {
         state.end_mending();
         if !state.closed {
             state.link = Some(Arc::new(link));
-            state.linked = Some(Linked { at: edge::now(), epoch });
+            state.linked = Some(LastConnection { at: edge::now(), epoch });
         }
         state.sent_unread = 0;
         state.requests.send_again();
@@ -76,9 +80,9 @@ impl Rpc {
 }
 
 impl State {
-    fn begin_mending(&mut self, link_number: u64) -> Mending {
+    fn begin_mending(&mut self, link_number: u64) -> ReconnectClaim {
         if self.link_number != link_number || self.closed {
-            return Mending::Done;
+            return ReconnectClaim::Done;
         }
         self.mending = true;
         self.link = None;
@@ -86,10 +90,10 @@ impl State {
             let at_once = self.linked.take().filter(|linked| edge::since(linked.at) < AT_ONCE);
             let none = Fruitless::default();
             self.fruitless = at_once.map_or(none, |linked| self.fruitless.and(linked.epoch));
-            Broken { fruitless: self.fruitless, since: edge::now() }
+            BrokenConnection { fruitless: self.fruitless, since: edge::now() }
         });
         self.broken = Some(broken);
-        Mending::Mine(broken)
+        ReconnectClaim::Mine(broken)
     }
 
     fn end_mending(&mut self) {

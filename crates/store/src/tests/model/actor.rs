@@ -1,13 +1,13 @@
 //! What random clients do.
 
-use plasmon_proto::message::{Access, Creating, Filter, Range, Reply, Request};
+use plasmon_proto::message::{Access, Filter, PendingObject, Range, Reply, Request};
 use plasmon_proto::object::{Sizes, Traits};
 use plasmon_proto::ring::Submission;
 use plasmon_proto::{Attributes, Code, Name, ObjectState, Policy};
 
 use super::{CLIENTS, IDS, Known, Model, OBSERVER, id};
 use crate::effect::Effect;
-use crate::event::{ClientNo, Event, Peer, Sealing};
+use crate::event::{ClientNo, Event, Peer, SealTarget};
 use crate::memory::aligned;
 
 impl Model {
@@ -60,7 +60,12 @@ impl Model {
 
     /// Tells the store what a client held, and learns from the store what of it it got back: which
     /// memory is free by now is not the model's business, but that nobody else has it is.
-    pub(super) fn resume(&mut self, client: ClientNo, leases: Vec<Range>, creating: Vec<Creating>) {
+    pub(super) fn resume(
+        &mut self,
+        client: ClientNo,
+        leases: Vec<Range>,
+        creating: Vec<PendingObject>,
+    ) {
         self.world.event(Event::Resume(client, leases, creating));
         let found = self.world.store.sessions.clients.get(client).expect("it is connected");
         let leased: Vec<Range> = found.leases.ranges().collect();
@@ -243,8 +248,8 @@ impl Model {
         let expected = self.expect_seal(client, number, target, given.as_ref());
         self.next_number += 1;
         let asked = (1 << 32) + self.next_number;
-        let sealing = Sealing { id: id(number), target: id(target) };
-        let Sealing { id: made, target: object } = sealing;
+        let sealing = SealTarget { id: id(number), target: id(target) };
+        let SealTarget { id: made, target: object } = sealing;
         self.actor(client).asked.insert(asked, Request::Replace { id: made, target: object });
         let creating = self.world.store.objects.pending_objects.get(&id(number)).cloned();
         self.world.event(Event::Seal(client, asked, sealing, given));

@@ -7,7 +7,7 @@ use plasmon_proto::ring::Submission;
 use plasmon_proto::{Attributes, Code};
 
 use super::{IDS, Model, id};
-use crate::creating::Stage;
+use crate::construction::Stage;
 use crate::event::ClientNo;
 
 impl Model {

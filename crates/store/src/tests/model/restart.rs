@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use plasmon_proto::ObjectState;
-use plasmon_proto::message::{Creating, Range};
+use plasmon_proto::message::{PendingObject, Range};
 
 use super::rules::number_of;
 use super::{IDS, Model, id};
-use crate::event::{ClientNo, Recovered, RecoveredExtent};
+use crate::event::{ClientNo, RecoveredExtent, RecoveredObject};
 use crate::memory::{Extent, Kind};
 use crate::{Config, Effect, Store};
 
@@ -45,7 +45,7 @@ impl Model {
     }
 
     /// What a client would say that it holds.
-    fn holdings(&self, client: ClientNo) -> (ClientNo, Vec<Range>, Vec<Creating>) {
+    fn holdings(&self, client: ClientNo) -> (ClientNo, Vec<Range>, Vec<PendingObject>) {
         let found = self.world.store.sessions.clients.get(client).expect("it is connected");
         let leases = found.leases.ranges().collect();
         let creating = found.creating.iter().filter_map(|object| {
@@ -56,18 +56,18 @@ impl Model {
             }
             let (range, sizes) = self.world.store.creating(client, object)?;
             let (traits, strict) = (creating.traits, creating.strict);
-            Some(Creating { id: *object, sizes, traits, range, strict })
+            Some(PendingObject { id: *object, sizes, traits, range, strict })
         });
         (client, leases, creating.collect())
     }
 
-    fn left_objects(&mut self) -> Vec<Recovered> {
+    fn left_objects(&mut self) -> Vec<RecoveredObject> {
         let store = &self.world.store;
-        let mut left: Vec<Recovered> = store
+        let mut left: Vec<RecoveredObject> = store
             .objects
             .directory
             .entries()
-            .map(|(slot, entry, visible)| Recovered {
+            .map(|(slot, entry, visible)| RecoveredObject {
                 id: entry.id,
                 serial: entry.serial,
                 range: Some(entry.range),
@@ -88,11 +88,11 @@ impl Model {
         assert!(files.iter().eq(self.world.tier.keys()), "every file is an object's");
         for (serial, kept) in store.objects.kept.iter() {
             let in_memory = left.iter().find(|it| it.serial == *serial).expect("it is in memory");
-            let file = Recovered { serial: kept.file, range: None, ..in_memory.clone() };
+            let file = RecoveredObject { serial: kept.file, range: None, ..in_memory.clone() };
             left.push(file);
         }
         for (object, spilled) in store.objects.tier.from(0) {
-            left.push(Recovered {
+            left.push(RecoveredObject {
                 id: *object,
                 serial: spilled.serial,
                 range: None,
@@ -110,7 +110,7 @@ impl Model {
         });
         for order in writing.filter(|order| order.serial.is_multiple_of(2)) {
             self.world.tier.insert(order.serial, order.id);
-            left.push(Recovered {
+            left.push(RecoveredObject {
                 id: order.id,
                 serial: order.serial,
                 range: None,
@@ -195,7 +195,7 @@ impl Model {
         assert_eq!(spilled.count(), store.objects.tier.len(), "a spilled object was lost");
     }
 
-    fn come_back(&mut self, client: ClientNo, leases: Vec<Range>, creating: Vec<Creating>) {
+    fn come_back(&mut self, client: ClientNo, leases: Vec<Range>, creating: Vec<PendingObject>) {
         let extents: Vec<_> = self
             .writers
             .iter()

@@ -9,7 +9,7 @@ use plasmon_proto::{Attributes, Code, ObjectId, ObjectState, Policy};
 
 use super::actor::units;
 use super::{Actor, IDS, Known, Model, OBSERVER, id};
-use crate::creating::Stage;
+use crate::construction::Stage;
 use crate::effect::Effect;
 use crate::event::{ClientNo, Event, Peer};
 use crate::memory::{Extent, Kind};

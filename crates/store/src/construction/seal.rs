@@ -1,0 +1,172 @@
+//! How an object under construction is sealed.
+
+use plasmon_proto::message::{Failure, Range, Reply};
+use plasmon_proto::object::{ObjectMeta, Sizes};
+use plasmon_proto::{Attributes, Code, ObjectId};
+
+use super::{Construction, Stage};
+use crate::effect::Effect;
+use crate::event::{ClientNo, Ticket};
+use crate::extras::Extras;
+use crate::memory::Kind;
+use crate::objects::NewObject;
+use crate::ports::Directory;
+use crate::store::Store;
+
+impl<D: Directory> Store<D> {
+    pub(crate) fn seal(
+        &mut self,
+        client: ClientNo,
+        request: u64,
+        id: ObjectId,
+        target: ObjectId,
+        attributes: Option<Attributes>,
+    ) {
+        if self.seal_goes_on(client, request, &id) {
+            return;
+        }
+        match self.check_seal(client, &id, &target, attributes) {
+            Ok((range, attributes, true)) => {
+                let (ticket, asked) = (self.ticket(), self.sessions.asked(client, request));
+                let Some(creating) = self.objects.pending_objects.get_mut(&id) else { return };
+                let serial = creating.serial;
+                let attributes = Box::new(attributes);
+                creating.stage = Stage::Hardening { range, asked, target, attributes };
+                self.objects.pending_objects.hardening.insert(ticket, (id, serial));
+                self.out.push(Effect::Harden(ticket, range.extent));
+            }
+            Ok((_, attributes, false)) => {
+                self.finish_seal(&id, &target, attributes);
+                self.reply(client, request, Reply::Done);
+            }
+            Err(code) => self.fail(client, request, Failure::of(code).with_id(target)),
+        }
+    }
+
+    /// Whether this asks again, on another connection, for a seal that is under way.
+    pub(crate) fn seal_goes_on(&mut self, client: ClientNo, request: u64, id: &ObjectId) -> bool {
+        let again = self.sessions.asked(client, request);
+        let is_own = |it: &Construction| self.sessions.is_creator(client, it);
+        if !self.objects.pending_objects.get(id).is_some_and(is_own) {
+            return false;
+        }
+        match self.objects.pending_objects.get_mut(id).map(|creating| &mut creating.stage) {
+            Some(Stage::Hardening { asked, .. }) if asked.connection != again.connection => {
+                *asked = again;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// The range of the object to seal, its attributes, and whether the kernel is asked first.
+    fn check_seal(
+        &self,
+        client: ClientNo,
+        id: &ObjectId,
+        target: &ObjectId,
+        attributes: Option<Attributes>,
+    ) -> Result<(Range, Attributes, bool), Code> {
+        let Some(creating) = self.objects.pending_objects.get(id) else {
+            return Err(if self.objects.is_free(id) { Code::Absent } else { Code::AlreadySealed });
+        };
+        if !self.sessions.is_creator(client, creating) {
+            return Err(Code::NotOwner);
+        }
+        let range = match &creating.stage {
+            Stage::Writing(_) if creating.growing.is_some() => return Err(Code::BadRequest),
+            Stage::Writing(range) => *range,
+            Stage::Hardening { .. } => return Err(Code::AlreadySealed),
+            Stage::Announced | Stage::Placing => return Err(Code::BadRequest),
+        };
+        let attributes =
+            attributes.filter(|found| found.check().is_ok()).ok_or(Code::BadRequest)?;
+        self.check_published(id, target, &attributes, &creating.sizes)?;
+        Ok((range, attributes, creating.strict))
+    }
+
+    pub(crate) fn hardened(&mut self, ticket: Ticket, done: bool) {
+        let Some((id, serial)) = self.objects.pending_objects.hardening.remove(&ticket) else {
+            return;
+        };
+        let Some(creating) =
+            self.objects.pending_objects.get_mut(&id).filter(|it| it.serial == serial)
+        else {
+            return;
+        };
+        let Stage::Hardening { range, asked, target, attributes } = creating.stage.clone() else {
+            return;
+        };
+        creating.stage = Stage::Writing(range);
+        let creating = creating.clone();
+        if self.sessions.clients.of_session(creating.owner).is_none() {
+            return self.creator_died(&id);
+        }
+        if creating.growing.is_some() {
+            return self.settled(asked, &id, done);
+        }
+        let sizes = creating.sizes;
+        let allowed = self.check_published(&id, &target, &attributes, &sizes);
+        let reply = if !done {
+            let detail = "the object is still mapped for writing";
+            Reply::Failed(Failure::of(Code::InUse).with_id(target).with_detail(detail))
+        } else if let Err(code) = allowed {
+            Reply::Failed(Failure::of(code).with_id(target))
+        } else {
+            self.finish_seal(&id, &target, *attributes);
+            Reply::Done
+        };
+        self.answer_creator(&creating, asked, reply);
+    }
+
+    /// Whether an object with these attributes may be published under `target`.
+    fn check_published(
+        &self,
+        id: &ObjectId,
+        target: &ObjectId,
+        attributes: &Attributes,
+        sizes: &Sizes,
+    ) -> Result<(), Code> {
+        self.objects.check_members(&attributes.members)?;
+        self.check_target(id, target, attributes)?;
+        self.sessions.check_name(target, attributes, sizes)
+    }
+
+    pub(crate) fn finish_seal(&mut self, id: &ObjectId, target: &ObjectId, attributes: Attributes) {
+        let Some(creating) = self.end_creating(id) else { return };
+        let Some(range) = creating.range() else { return };
+        let exact =
+            self.space.memory.extent(&range).is_some_and(|extent| extent.kind == Kind::Exact);
+        if exact {
+            self.no_writer(range.extent);
+        }
+        let ttl_ms = attributes.ttl_ms;
+        let extras = Extras {
+            expires_ms: ttl_ms.map(|ttl_ms| self.now_ms.saturating_add(ttl_ms)),
+            attributes: attributes.clone(),
+            ..Extras::default()
+        };
+        let is_replacing = id != target;
+        let hidden = if is_replacing { self.hide_replaced(target) } else { None };
+        self.publish(NewObject {
+            id: *target,
+            serial: creating.serial,
+            range,
+            meta: ObjectMeta {
+                sizes: creating.sizes,
+                traits: creating.traits,
+                created_ms: creating.since_ms,
+                construct_ms: self.now_ms.saturating_sub(creating.since_ms),
+            },
+            owner: creating.owner,
+            extras: extras.kept(),
+        });
+        if is_replacing {
+            self.end_replaced(target, hidden);
+        }
+        self.announce_sealed(*target, creating.sizes, &attributes);
+        if is_replacing {
+            self.collect_fresh();
+        }
+    }
+}
