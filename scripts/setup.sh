@@ -112,6 +112,8 @@ package() {
         return
     fi
     say "building the package"
+    # setuptools packs whatever it finds there, also modules that are no longer in the tree.
+    rm -rf build/lib.*
     # Debug information is stripped from what is installed, so none is made.
     CARGO_PROFILE_RELEASE_DEBUG=none \
         .venv/bin/python -m pip install --quiet --disable-pip-version-check .
