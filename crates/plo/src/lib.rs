@@ -12,7 +12,7 @@
 //! ```
 //! use plasmon_plo::codes::{elem, kind, slot};
 //! use plasmon_plo::tables::{Node, Run, Tables};
-//! use plasmon_plo::{Checked, Plan, Wanted};
+//! use plasmon_plo::{FormChoice, Plan, ValidObject};
 //!
 //! // The list ["a", "b"].
 //! let mut tables = Tables::default();
@@ -23,9 +23,9 @@
 //! let run = Run { elem: elem::STRS, start };
 //! tables.nodes.set(list, Node { kind: kind::LIST, run, length: 2, ..Node::default() });
 //!
-//! let plan = Plan::of(&tables, Wanted::Auto)?;
+//! let plan = Plan::of(&tables, FormChoice::Auto)?;
 //! let bytes = plan.front(&tables);
-//! let object = Checked::of(&bytes)?;
+//! let object = ValidObject::of(&bytes)?;
 //! assert_eq!(object.view.strs.at(1), b"b");
 //! # Ok::<(), plasmon_plo::Error>(())
 //! ```

@@ -8,14 +8,14 @@
 //! ```
 //! # use plasmon_plo::codes::{elem, kind, slot};
 //! # use plasmon_plo::tables::{Node, Run, Tables};
-//! # use plasmon_plo::{Plan, Wanted};
+//! # use plasmon_plo::{FormChoice, Plan};
 //! # let mut tables = Tables::default();
 //! # let list = tables.nodes.reserve();
 //! # tables.slots.push_index(slot::NODE, list);
 //! # let start = tables.strs.push(b"a");
 //! # let run = Run { elem: elem::STRS, start };
 //! # tables.nodes.set(list, Node { kind: kind::LIST, run, length: 1, ..Node::default() });
-//! # let bytes = Plan::of(&tables, Wanted::Auto)?.front(&tables);
+//! # let bytes = Plan::of(&tables, FormChoice::Auto)?.front(&tables);
 //! use plasmon_plo::natural::{Container, Document, Value};
 //!
 //! // The list ["a"].

@@ -22,7 +22,7 @@
 //! ```
 //! use std::os::fd::AsFd;
 //!
-//! use plasmon_spill::{Described, FileTier, Incarnation, SpillTier, Place, TierConfig};
+//! use plasmon_spill::{FileMeta, FileTier, Incarnation, SpillTier, Place, TierConfig};
 //! use plasmon_proto::ObjectId;
 //! use plasmon_proto::object::{Attributes, Sizes, Traits};
 //!
@@ -33,7 +33,7 @@
 //! // The memory that holds the object; a store gives an extent here.
 //! let memory = tempfile::tempfile()?;
 //! rustix::io::pwrite(&memory, b"hello", 0)?;
-//! let object = Described {
+//! let object = FileMeta {
 //!     id: ObjectId::new([7; 20]),
 //!     serial: 1,
 //!     sizes: Sizes { data: 5, ..Sizes::default() },
