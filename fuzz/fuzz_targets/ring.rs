@@ -11,9 +11,9 @@ fuzz_target!(|bytes: &[u8]| {
             u64::from_le_bytes(std::array::from_fn(|byte| chunk[word * 8 + byte]))
         });
         if let Ok(submission) = Submission::decode(&record) {
-            if let Submission::Put { offset, sizes, .. } = submission {
-                let footprint = sizes.footprint().expect("a decoded put keeps the limits");
-                assert!(offset.checked_add(footprint).is_some());
+            if let Submission::Put(put) = submission {
+                let range = put.range().expect("a decoded put keeps the limits");
+                assert!(range.offset.checked_add(range.bytes).is_some());
             }
             assert_eq!(Submission::decode(&submission.encode()), Ok(submission));
         }

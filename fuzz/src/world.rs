@@ -5,9 +5,9 @@ mod growing;
 use std::collections::BTreeMap;
 
 use plasmon_proto::limits::LARGE_OBJECT_BYTES;
-use plasmon_proto::message::{Access, ExtentId, Range, Reply, Request, Status};
+use plasmon_proto::message::{Access, ExtentId, Placement, Range, Reply, Request, Status};
 use plasmon_proto::object::ObjectState;
-use plasmon_proto::ring::{Completion, Submission};
+use plasmon_proto::ring::{Completion, Put, Submission};
 use plasmon_proto::{Attributes, ObjectId};
 use plasmon_store::event::{OpenedFile, Peer, ReadBack, SealTarget};
 use plasmon_store::ports::Directory as _;
@@ -167,20 +167,15 @@ impl World {
         };
         let shift = [0, 0, 0, 64, 1, 1 << 20][input.below(6)];
         let (sizes, attributes) = parts(input, own.bytes);
-        let put = Submission::Put {
-            id: id(input.below(IDS)),
-            extent: own.extent,
-            offset: own.offset.wrapping_add(shift),
-            sizes,
-            traits: traits(input),
-        };
+        let placement = Placement { extent: own.extent, offset: own.offset.wrapping_add(shift) };
+        let id = id(input.below(IDS));
+        let put = Submission::Put(Put { id, placement, sizes, traits: traits(input) });
         // What does not survive the ring never reaches the store.
         let Ok(put) = Submission::decode(&put.encode()) else { return };
         self.send(client, put, attributes);
-        if let Submission::Put { id, extent, offset, sizes, .. } = put {
+        if let Submission::Put(put) = put {
             // Refused or not, the client gave this memory away with the put.
-            let bytes = sizes.footprint().expect("what was decoded has sizes");
-            let range = Range { extent, offset, bytes };
+            let range = put.range().expect("what was decoded has sizes");
             self.carve(client, &range);
             let own = self.clients.get(&client).and_then(|client| client.creations.get(&id));
             // It may have completed what the client was creating there.

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use plasmon_proto::limits::{ATTRIBUTES_BYTES_MAX, MEMBERS_MAX, OBJECT_BYTES_MAX};
+use plasmon_proto::message::Placement;
 use plasmon_proto::object::{Attributes, Sizes, Traits};
+use plasmon_proto::ring::Put;
 use plasmon_proto::{Code, ObjectId};
 
 use crate::error::{Error, Result};
@@ -45,6 +47,12 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
+    /// The object when it has this id and lies there.
+    #[inline]
+    pub(crate) fn put(&self, id: ObjectId, placement: Placement) -> Put {
+        Put { id, placement, sizes: self.sizes, traits: self.traits }
+    }
+
     /// Checks the options for an object with so much data.
     pub(crate) fn new(doing: &'static str, data: u64, options: &PutOptions) -> Result<Self> {
         let chosen = chosen_id(doing, options)?;

@@ -25,7 +25,7 @@ use crate::options::PutOptions;
 use crate::payload::{Payload, Plan};
 use crate::process::Process;
 use crate::session::Session;
-use crate::submit::{ObjectPlacement, acknowledge, await_applied, submit, submit_put};
+use crate::submit::{acknowledge, await_applied, submit, submit_put};
 use crate::writer::{Origin, Writer};
 
 const PUTTING: &str = "putting object";
@@ -150,7 +150,7 @@ impl Process {
             return Err(Error::unexpected(PUTTING));
         };
         let range = Range { extent, offset: span.offset(), bytes: plan.footprint };
-        let placed = ObjectPlacement { id, range, sizes: plan.sizes, traits: plan.traits };
+        let put = plan.put(id, range.placement());
         if plan.footprint <= COPY_LOCKED_BYTES {
             payload.pieces().for_each(|(at, piece)| span.fill(at, &[piece], 1));
             span.skip(plan.footprint as usize);
@@ -171,7 +171,7 @@ impl Process {
             }
         }
         let verdict = Verdict::awaited_if(chosen.is_some());
-        let position = submit_put(&self.connection, session, writing, &placed, verdict)?;
+        let position = submit_put(&self.connection, session, writing, &put, verdict)?;
         Ok((id, position))
     }
 
@@ -306,9 +306,9 @@ impl Process {
             return Err(error);
         }
         fill_tail(&mut span, plan, options);
-        let placed = ObjectPlacement { id, range, sizes: plan.sizes, traits: plan.traits };
-        let origin = Origin::Carved { awaited };
-        Ok(Writer::new(store.clone(), self, session, placed, origin, span))
+        let put = plan.put(id, range.placement());
+        let origin = Origin::Carved { awaited, range };
+        Ok(Writer::new(store.clone(), self, session, put, origin, span))
     }
 
     fn create_for_writing(
@@ -323,10 +323,9 @@ impl Process {
         let created = create_large(&self.connection, &session, CREATING, id, plan, strict);
         let mut created = created.map_err(|error| error.with_id(target))?;
         fill_tail(&mut created.span, plan, options);
-        let placed =
-            ObjectPlacement { id, range: created.range, sizes: plan.sizes, traits: plan.traits };
+        let put = plan.put(id, created.range.placement());
         let (span, origin) = (created.span, Origin::Created { warm: created.warm, target });
-        Ok(Writer::new(store.clone(), self, session, placed, origin, span))
+        Ok(Writer::new(store.clone(), self, session, put, origin, span))
     }
 
     pub(crate) fn flush(&self) -> Result<()> {

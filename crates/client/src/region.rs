@@ -11,7 +11,7 @@ use std::sync::Arc;
 use plasmon_proto::limits::OBJECT_ALIGN;
 use plasmon_proto::message::Range;
 use plasmon_proto::object::{Sizes, Traits};
-use plasmon_proto::ring::Submission;
+use plasmon_proto::ring::{Put, Submission};
 use plasmon_proto::{Code, ObjectId};
 use plasmon_shm::writer::Span;
 
@@ -161,8 +161,8 @@ impl Region {
             self.own.insert(offset, bytes);
             writing.leases.opened(self.part(offset, bytes));
         }
-        let Range { extent, offset, .. } = self.part(offset, footprint);
-        let put = Submission::Put { id, extent, offset, sizes, traits };
+        let placement = self.part(offset, footprint).placement();
+        let put = Submission::Put(Put { id, placement, sizes, traits });
         submit(&self.connection, &self.session, writing, &[put], Verdict::Kept)?;
         Ok(id)
     }

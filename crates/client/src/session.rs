@@ -551,9 +551,7 @@ impl WriteState {
 /// The memory of an object that was submitted.
 pub(crate) fn put_range(record: &Record) -> Option<Range> {
     match Submission::decode(record) {
-        Ok(Submission::Put { extent, offset, sizes, .. }) => {
-            Some(Range { extent, offset, bytes: sizes.footprint()? })
-        }
+        Ok(Submission::Put(put)) => put.range(),
         _ => None,
     }
 }

@@ -4,8 +4,7 @@ use std::sync::MutexGuard;
 
 use plasmon_proto::limits::SUBMISSIONS;
 use plasmon_proto::message::{Range, Request};
-use plasmon_proto::object::{Sizes, Traits};
-use plasmon_proto::ring::Submission;
+use plasmon_proto::ring::{Put, Submission};
 use plasmon_proto::{Code, ObjectId};
 use plasmon_shm::deadline::Deadline;
 
@@ -23,32 +22,18 @@ const RING_HALF: u64 = SUBMISSIONS as u64 / 2;
 /// Records that are submitted together at most.
 const SUBMITTED_MAX: usize = 2;
 
-/// One object and where its bytes go.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ObjectPlacement {
-    pub(crate) id: ObjectId,
-    pub(crate) range: Range,
-    pub(crate) sizes: Sizes,
-    pub(crate) traits: Traits,
-}
-
-impl ObjectPlacement {
-    fn put(&self) -> Submission {
-        let Range { extent, offset, .. } = self.range;
-        Submission::Put { id: self.id, extent, offset, sizes: self.sizes, traits: self.traits }
-    }
-}
-
 /// Submits an object whose bytes are complete, and asks for the next lease in good time.
 pub(crate) fn submit_put<'a>(
     connection: &Connection,
     session: &'a Session,
     mut writing: MutexGuard<'a, WriteState>,
-    placed: &ObjectPlacement,
+    put: &Put,
     verdict: Verdict,
 ) -> Result<u64> {
-    let put = placed.put();
-    match writing.leases.ask_ahead(placed.range.bytes) {
+    // Its sizes are within their limits: its memory was carved from a lease.
+    let bytes = put.sizes.footprint().unwrap_or_default();
+    let put = Submission::Put(*put);
+    match writing.leases.ask_ahead(bytes) {
         None => submit(connection, session, writing, &[put], verdict),
         Some((bytes_min, bytes_wanted)) => {
             let wanted = Submission::LeaseWanted { bytes_min, bytes_wanted };
@@ -98,8 +83,8 @@ pub(crate) fn submit<'a>(
         }
         drop(writing);
         for submission in &submissions[..submissions.len() - rest.len()] {
-            if let Submission::Put { id, .. } = submission {
-                channel.wake_waiters(id);
+            if let Submission::Put(put) = submission {
+                channel.wake_waiters(&put.id);
             }
         }
         channel.ring_for(&submitted);

@@ -5,6 +5,8 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use plasmon_proto::ObjectId;
+use plasmon_proto::message::Range;
+use plasmon_proto::ring::Put;
 use plasmon_shm::writer::{Span, WriteExtent};
 
 use crate::acks::Verdict;
@@ -15,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::mapping::keep_writers_out;
 use crate::process::Process;
 use crate::session::Session;
-use crate::submit::{ObjectPlacement, acknowledge, submit_put};
+use crate::submit::{acknowledge, submit_put};
 
 const SEALING: &str = "sealing object";
 const ABORTING: &str = "aborting object";
@@ -29,9 +31,9 @@ pub struct Mapping {
 /// How the object gets sealed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// Carved from a lease, announced, sealed through the ring; `awaited` if the caller chose the
+    /// Carved from a lease, where it has this range, announced, sealed through the ring; `awaited` if the caller chose the
     /// id and is to hear the verdict.
-    Carved { awaited: bool },
+    Carved { awaited: bool, range: Range },
     /// Created and sealed through the socket, as `target`; `warm` if its pages were touched before.
     Created { warm: bool, target: ObjectId },
 }
@@ -43,7 +45,7 @@ pub struct Writer {
     store: Client,
     connection: Arc<Connection>,
     session: Arc<Session>,
-    placed: ObjectPlacement,
+    put: Put,
     origin: Origin,
     copy_threads: usize,
     /// `None` once it is sealed or aborted.
@@ -55,19 +57,19 @@ impl Writer {
         store: Client,
         process: &Process,
         session: Arc<Session>,
-        placed: ObjectPlacement,
+        put: Put,
         origin: Origin,
         span: Span,
     ) -> Self {
         let (connection, copy_threads) = (Arc::clone(&process.connection), process.copy_threads());
-        Self { store, connection, session, placed, origin, copy_threads, span: Some(span) }
+        Self { store, connection, session, put, origin, copy_threads, span: Some(span) }
     }
 
     /// The id that the object will have.
     pub fn id(&self) -> ObjectId {
         match self.origin {
             Origin::Created { target, .. } => target,
-            Origin::Carved { .. } => self.placed.id,
+            Origin::Carved { .. } => self.put.id,
         }
     }
 
@@ -119,33 +121,33 @@ impl Writer {
 
     /// Makes the object immutable and visible to all clients.
     pub fn seal(mut self) -> Result<ObjectId> {
-        self.connection.check_ours(SEALING, self.placed.id)?;
+        self.connection.check_ours(SEALING, self.put.id)?;
         if let (Origin::Created { .. }, Some(span)) = (&self.origin, &self.span) {
             keep_writers_out(&self.session, span.extent())?;
         }
         // From here on there is no way to write these bytes; at level strict, no mapping either.
         drop(self.span.take());
-        let Self { connection, session, placed, .. } = &self;
+        let Self { connection, session, put, .. } = &self;
         match self.origin {
             Origin::Created { target, .. } => {
-                seal(connection, session, SEALING, placed.id, target)?;
+                seal(connection, session, SEALING, put.id, target)?;
             }
-            Origin::Carved { awaited } => {
+            Origin::Carved { awaited, range } => {
                 if !connection.is_current(session) {
-                    return Err(Error::forgotten(SEALING, placed.id));
+                    return Err(Error::forgotten(SEALING, put.id));
                 }
                 let mut writing = session.writing();
                 // A client that disconnects gives its leases back under this lock: what is put
                 // after that, the daemon does not look at.
                 connection.check_open()?;
-                writing.clear_announced(&placed.id);
-                if !writing.leases.closed(&placed.range) {
-                    return Err(Error::forgotten(SEALING, placed.id));
+                writing.clear_announced(&put.id);
+                if !writing.leases.closed(&range) {
+                    return Err(Error::forgotten(SEALING, put.id));
                 }
                 let position =
-                    submit_put(connection, session, writing, placed, Verdict::awaited_if(awaited))?;
+                    submit_put(connection, session, writing, put, Verdict::awaited_if(awaited))?;
                 if awaited {
-                    acknowledge(connection, session, SEALING, position, placed.id)?;
+                    acknowledge(connection, session, SEALING, position, put.id)?;
                 }
             }
         }
@@ -154,7 +156,7 @@ impl Writer {
 
     /// Gives the object up; its memory is free again.
     pub fn abort(mut self) -> Result<()> {
-        self.connection.check_ours(ABORTING, self.placed.id)?;
+        self.connection.check_ours(ABORTING, self.put.id)?;
         self.give_up();
         Ok(())
     }
@@ -167,17 +169,17 @@ impl Writer {
     /// An error if the memory is not this object's any more: the daemon that gave it is gone, and
     /// the next one does not know of it.
     fn check_held(&self, doing: &'static str) -> Result<()> {
-        let Self { connection, session, placed, .. } = self;
+        let Self { connection, session, put, .. } = self;
         let writing = session.writing();
         let is_held = match self.origin {
-            Origin::Created { .. } => writing.is_creating(&placed.id),
-            Origin::Carved { .. } => writing.leases.is_open(&placed.range),
+            Origin::Created { .. } => writing.is_creating(&put.id),
+            Origin::Carved { range, .. } => writing.leases.is_open(&range),
         };
         drop(writing);
         if is_held && connection.is_current(session) {
             return Ok(());
         }
-        Err(Error::forgotten(doing, placed.id))
+        Err(Error::forgotten(doing, put.id))
     }
 
     fn give_up(&mut self) {
@@ -185,20 +187,20 @@ impl Writer {
             return;
         };
         drop(span);
-        let Self { connection, session, placed, .. } = &*self;
+        let Self { connection, session, put, .. } = &*self;
         if !connection.is_current(session) {
             // The daemon that knew of it is gone, and the object with it.
             return;
         }
-        if matches!(self.origin, Origin::Created { .. }) {
-            return abandon(connection, session, placed.id);
+        match self.origin {
+            Origin::Created { .. } => abandon(connection, session, put.id),
+            Origin::Carved { range, .. } => abandon_carved(connection, session, put.id, range),
         }
-        abandon_carved(connection, session, placed.id, placed.range);
     }
 
     fn lengths(&self) -> (usize, usize) {
         // Both fit the address space: the object is mapped.
-        (self.placed.sizes.data as usize, self.placed.sizes.metadata as usize)
+        (self.put.sizes.data as usize, self.put.sizes.metadata as usize)
     }
 }
 
@@ -224,8 +226,8 @@ impl DerefMut for Writer {
 impl fmt::Debug for Writer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Writer")
-            .field("id", &self.placed.id)
-            .field("sizes", &self.placed.sizes)
+            .field("id", &self.put.id)
+            .field("sizes", &self.put.sizes)
             .field("origin", &self.origin)
             .finish_non_exhaustive()
     }

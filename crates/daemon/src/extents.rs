@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use plasmon_proto::Attributes;
-use plasmon_proto::message::{ExtentId, Range};
+use plasmon_proto::message::{ExtentId, Placement, Range};
 use plasmon_proto::object::Sizes;
 use plasmon_shm::{GrowingMemfd, Memfd, Populate, WriteExtent};
 use plasmon_store::Ticket;
@@ -175,12 +175,8 @@ impl Extents {
     /// Reads an object's attributes out of its extent. The bytes are a client's: they are copied
     /// out first and may be anything. `None` when they are not there or are no attributes.
     #[inline]
-    pub(crate) fn attributes(
-        &self,
-        extent: ExtentId,
-        offset: u64,
-        sizes: &Sizes,
-    ) -> Option<Attributes> {
+    pub(crate) fn attributes(&self, placement: Placement, sizes: &Sizes) -> Option<Attributes> {
+        let Placement { extent, offset } = placement;
         if sizes.attributes == 0 {
             // Most have none. Whether the range is there is for the store to say: it leased it.
             return Some(Attributes::default());
@@ -223,14 +219,16 @@ mod tests {
         let bytes = attributes.encode();
         let sizes = Sizes { data: 100, metadata: 20, attributes: bytes.len() as u64 };
         rustix::io::pwrite(&**extents.get(id).unwrap(), &bytes, 64 + 120).unwrap();
-        assert_eq!(extents.attributes(id, 64, &sizes), Some(attributes));
-        assert_eq!(extents.attributes(id, 0, &sizes), None, "zeroes are no attributes");
-        assert_eq!(extents.attributes(ExtentId::new(3, 2), 64, &sizes), None, "another extent");
+        let at = |offset| Placement { extent: id, offset };
+        assert_eq!(extents.attributes(at(64), &sizes), Some(attributes));
+        assert_eq!(extents.attributes(at(0), &sizes), None, "zeroes are no attributes");
+        let elsewhere = Placement { extent: ExtentId::new(3, 2), offset: 64 };
+        assert_eq!(extents.attributes(elsewhere, &sizes), None, "another extent");
         for offset in [8192, 8192 - 64, u64::MAX, u64::MAX - 64] {
-            assert_eq!(extents.attributes(id, offset, &sizes), None, "{offset}");
+            assert_eq!(extents.attributes(at(offset), &sizes), None, "{offset}");
         }
         let none = Sizes { data: 100, ..Sizes::default() };
-        assert_eq!(extents.attributes(id, 0, &none), Some(Attributes::default()));
+        assert_eq!(extents.attributes(at(0), &none), Some(Attributes::default()));
     }
 
     #[test]

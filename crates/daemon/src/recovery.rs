@@ -302,7 +302,7 @@ fn recovered(
     let entry = entry_of(image)?;
     let attributes = match entry.meta.sizes.attributes {
         0 => Some(Attributes::default()),
-        _ => extents.attributes(entry.range.extent, entry.range.offset, &entry.meta.sizes),
+        _ => extents.attributes(entry.range.placement(), &entry.meta.sizes),
     };
     if attributes.is_none() {
         tracing::warn!(id = %entry.id, "an object's attributes cannot be read any more");

@@ -16,7 +16,7 @@ use plasmon_proto::frame::encode_request;
 use plasmon_proto::limits::*;
 use plasmon_proto::message::*;
 use plasmon_proto::object::{Sizes, Traits};
-use plasmon_proto::ring::Submission;
+use plasmon_proto::ring::{Put, Submission};
 use plasmon_proto::{Code, ObjectState};
 
 /// A daemon, and an honest client of it.
@@ -224,8 +224,8 @@ fn requests_past_their_limits_fail_and_the_client_lives() {
 fn records_that_mean_nothing_end_their_client() {
     let (desk, witness) = with_witness();
     let put = |sizes: Sizes, offset: u64| {
-        let extent = ExtentId(0);
-        Submission::Put { id: id(7), extent, offset, sizes, traits: Traits::default() }.encode()
+        let placement = Placement { extent: ExtentId(0), offset };
+        Submission::Put(Put { id: id(7), placement, sizes, traits: Traits::default() }).encode()
     };
     let sized = |data: u64| Sizes { data, ..Sizes::default() };
     let records = [
@@ -255,12 +255,9 @@ fn well_formed_lies_in_the_ring_are_refused() {
     let mut liar = desk.client();
     let (own, _fd) = liar.lease(4096);
     let sizes = Sizes { data: 64, ..Sizes::default() };
-    let put = |extent: ExtentId, offset: u64, sizes: Sizes| Submission::Put {
-        id: id(7),
-        extent,
-        offset,
-        sizes,
-        traits: Traits::default(),
+    let put = |extent: ExtentId, offset: u64, sizes: Sizes| {
+        let placement = Placement { extent, offset };
+        Submission::Put(Put { id: id(7), placement, sizes, traits: Traits::default() })
     };
     let attributes = Sizes { data: 64, attributes: 40, ..Sizes::default() };
     for (what, lie) in [

@@ -10,7 +10,7 @@ use desk::*;
 use plasmon_proto::limits::LARGE_OBJECT_BYTES;
 use plasmon_proto::message::*;
 use plasmon_proto::object::{Sizes, Traits};
-use plasmon_proto::ring::Submission;
+use plasmon_proto::ring::{Put, Submission};
 use plasmon_proto::{Attributes, Name, ObjectState};
 use rustix::process::Signal;
 
@@ -83,9 +83,8 @@ fn names_ttls_and_deletions_survive_as_well() {
     let sizes = Sizes { data: 4, metadata: 3, attributes: encoded.len() as u64 };
     let (range, fd) = client.lease(4096);
     write_at(&fd, range.offset, &[b"datamet", &encoded[..]].concat());
-    let (extent, offset) = (range.extent, range.offset);
-    let traits = Traits::default();
-    let put = Submission::Put { id: name.id(), extent, offset, sizes, traits };
+    let (placement, traits) = (range.placement(), Traits::default());
+    let put = Submission::Put(Put { id: name.id(), placement, sizes, traits });
     let position = client.submit(&put);
     assert_eq!(client.outcome(position), None);
     let stat = |client: &mut Client| match client.call(&Request::Stat { id: name.id() }) {
@@ -389,8 +388,8 @@ fn a_grown_index_survives_with_all_it_lists() {
         let at = rest_of(&range, number * 64);
         let sizes = Sizes { data: 8, ..Sizes::default() };
         write_at(&fd, at.offset, &number.to_le_bytes());
-        let (extent, offset, traits) = (at.extent, at.offset, Traits::default());
-        let put = Submission::Put { id: id(number), extent, offset, sizes, traits };
+        let (placement, traits) = (at.placement(), Traits::default());
+        let put = Submission::Put(Put { id: id(number), placement, sizes, traits });
         last = client.submit(&put);
         if number % 4000 == 3999 {
             client.channel().applied(last);

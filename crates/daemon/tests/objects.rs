@@ -18,7 +18,7 @@ use plasmon_proto::frame::FromDaemon;
 use plasmon_proto::limits::{COMPLETIONS, NOTIFICATIONS_QUEUED_MAX};
 use plasmon_proto::message::*;
 use plasmon_proto::object::{Level, Policy, Sizes, Traits};
-use plasmon_proto::ring::{Completion, Submission};
+use plasmon_proto::ring::{Completion, Put, Submission};
 use plasmon_proto::{Code, ObjectState};
 use plasmon_shm::{ControlReader, Populate, WriteExtent, WriteMap};
 use rustix::fs::{FallocateFlags, SealFlags};
@@ -34,9 +34,8 @@ fn a_put_through_the_ring_is_there_for_others_at_once() {
         // not look at before it is told to.
         write_at(&fd, range.offset, &bytes);
         let sizes = Sizes { data: bytes.len() as u64, ..Sizes::default() };
-        let (extent, offset) = (range.extent, range.offset);
-        let put =
-            Submission::Put { id: id(number), extent, offset, sizes, traits: Traits::default() };
+        let (placement, traits) = (range.placement(), Traits::default());
+        let put = Submission::Put(Put { id: id(number), placement, sizes, traits });
         writer.channel().submit(&put.encode());
         if writer.channel().word(AWAITED_AT) as u32 != 0 {
             writer.ring();
@@ -281,8 +280,8 @@ fn put_mapped(client: &mut Client, extents: &Mapped, number: u64) {
     let mut span = mapped.lease(range.offset, 1 << 20).unwrap();
     span.copy_from_slice(&pattern(number, 1 << 20));
     let sizes = Sizes { data: 1 << 20, ..Sizes::default() };
-    let (extent, offset, traits) = (range.extent, range.offset, Traits::default());
-    let put = client.submit(&Submission::Put { id: id(number), extent, offset, sizes, traits });
+    let (placement, traits) = (range.placement(), Traits::default());
+    let put = client.submit(&Submission::Put(Put { id: id(number), placement, sizes, traits }));
     assert_eq!(client.outcome(put), None);
 }
 
@@ -424,10 +423,10 @@ fn a_subscriber_that_does_not_read_is_told_what_it_lost() {
             (range, _) = writer.lease(64 * 64);
             used = 0;
         }
-        let (extent, offset) = (range.extent, range.offset + used);
+        let placement = Placement { extent: range.extent, offset: range.offset + used };
         used += 64;
-        let put =
-            Submission::Put { id: id(number), extent, offset, sizes, traits: Traits::default() };
+        let put = Put { id: id(number), placement, sizes, traits: Traits::default() };
+        let put = Submission::Put(put);
         writer.channel().submit(&put.encode());
         last = writer.channel().submit(&Submission::Delete { id: id(number) }.encode());
         if number % 1000 == 999 {

@@ -6,7 +6,7 @@
 
 use crate::code::Code;
 use crate::id::ObjectId;
-use crate::message::{ExtentId, Range};
+use crate::message::{ExtentId, Placement, Range};
 use crate::object::{Policy, Sizes, Traits};
 
 /// One record as it lies in the ring.
@@ -35,18 +35,7 @@ pub enum Submission {
         id: ObjectId,
     },
     /// The object is complete: publish it. It need not have been announced.
-    Put {
-        /// The id.
-        id: ObjectId,
-        /// Where its parts start, in memory leased to the client.
-        extent: ExtentId,
-        /// The offset in the extent.
-        offset: u64,
-        /// The sizes of its parts.
-        sizes: Sizes,
-        /// Policy, tag, ownership.
-        traits: Traits,
-    },
+    Put(Put),
     /// The announced object will not come.
     Abort {
         /// The id.
@@ -66,6 +55,27 @@ pub enum Submission {
     },
     /// A leased range is no longer needed.
     LeaseReturn(Range),
+}
+
+/// An object whose bytes are complete, in memory leased to its client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Put {
+    /// The id.
+    pub id: ObjectId,
+    /// Where its parts start.
+    pub placement: Placement,
+    /// The sizes of its parts.
+    pub sizes: Sizes,
+    /// Policy, tag, ownership.
+    pub traits: Traits,
+}
+
+impl Put {
+    /// The memory of the object, `None` when a size exceeds its limit.
+    #[inline]
+    pub fn range(&self) -> Option<Range> {
+        self.placement.range(&self.sizes)
+    }
 }
 
 /// What the daemon answers through the completion ring.
@@ -120,12 +130,12 @@ impl Submission {
             Self::Announce { id } => with_id(head(OP_ANNOUNCE, plain, 0), id),
             Self::Abort { id } => with_id(head(OP_ABORT, plain, 0), id),
             Self::Delete { id } => with_id(head(OP_DELETE, plain, 0), id),
-            Self::Put { id, extent, offset, sizes, traits } => {
+            Self::Put(Put { id, placement, sizes, traits }) => {
                 let mut record = with_id(head(OP_PUT, *traits, sizes.metadata), id);
-                record[4] = *offset;
+                record[4] = placement.offset;
                 record[5] = sizes.data;
                 record[6] = sizes.attributes;
-                record[7] = extent.0;
+                record[7] = placement.extent.0;
                 record
             }
             Self::LeaseWanted { bytes_min, bytes_wanted } => {
@@ -165,8 +175,8 @@ impl Submission {
                 record[4].checked_add(total).ok_or(bad)?;
                 let policy = if bits & BIT_CACHE == 0 { Policy::Keep } else { Policy::Cache };
                 let traits = Traits { policy, tag, owned: bits & BIT_OWNED != 0 };
-                let extent = ExtentId(record[7]);
-                Ok(Self::Put { id, extent, offset: record[4], sizes, traits })
+                let placement = Placement { extent: ExtentId(record[7]), offset: record[4] };
+                Ok(Self::Put(Put { id, placement, sizes, traits }))
             }
             _ => Err(bad),
         }
@@ -237,7 +247,8 @@ mod tests {
     fn put(sizes: Sizes, offset: u64) -> Submission {
         let traits = Traits { policy: Policy::Cache, tag: 9, owned: true };
         let id = ObjectId::new([0xab; 20]);
-        Submission::Put { id, extent: ExtentId(u64::MAX), offset, sizes, traits }
+        let placement = Placement { extent: ExtentId(u64::MAX), offset };
+        Submission::Put(Put { id, placement, sizes, traits })
     }
 
     #[test]

@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 use plasmon_proto::ObjectId;
 use plasmon_proto::message::{ExtentId, Placement, Range};
 use plasmon_proto::object::{ObjectMeta, Policy, Sizes, Traits};
-use plasmon_proto::ring::{Completion, Submission};
+use plasmon_proto::ring::{Completion, Put, Submission};
 use plasmon_shm::scan::PinCounts;
 use plasmon_shm::{
     ChannelClient, ChannelDaemon, Connection, ControlDaemon, ControlReader, HashKey, IndexReader,
@@ -193,9 +193,10 @@ impl Owner {
             self.clients[at].channel.drain(usize::MAX, &mut drained).unwrap();
             for (_, record) in &drained {
                 let submission = Submission::decode(record).unwrap();
-                let Submission::Put { id, extent, offset, sizes, .. } = submission else {
+                let Submission::Put(put) = submission else {
                     panic!("writers only put: {submission:?}")
                 };
+                let Put { id, placement: Placement { extent, offset }, sizes, .. } = put;
                 if self.index.find(&id).is_some() {
                     self.tally.refused += 1;
                     let range = Range { extent, offset, bytes: CELL_BYTES as u64 };
@@ -574,13 +575,12 @@ fn write(connection: &Connection, writer: u64, seed: u64) {
         let mut cell: Span = extent.lease(range.offset, range.bytes).unwrap();
         let number = random.below(IDS);
         fill(&mut cell, number, seed << 40 | nonce);
-        let put = Submission::Put {
+        let put = Submission::Put(Put {
             id: id(number),
-            extent: range.extent,
-            offset: cell.offset(),
+            placement: Placement { extent: range.extent, offset: cell.offset() },
             sizes: Sizes { data: CELL_BYTES as u64, ..Sizes::default() },
             traits: Traits::default(),
-        };
+        });
         drop(cell);
         // The ring is never full here (fewer cells than records); waiting for the daemon now and
         // then puts sleeping on the head under stress as well.

@@ -5,7 +5,7 @@
 
 use plasmon_proto::message::{Access, Reply, Request};
 use plasmon_proto::object::{Sizes, Traits};
-use plasmon_proto::ring::Submission;
+use plasmon_proto::ring::{Put, Submission};
 use plasmon_proto::{Attributes, ObjectId, ObjectState};
 use plasmon_store::event::Peer;
 use plasmon_store::{ClientNo, Config, Effect, Event, Store};
@@ -42,13 +42,12 @@ fn main() {
     });
     let granted = granted.expect("a fresh store has memory");
     let id = ObjectId::new([7; 20]);
-    let put = Submission::Put {
+    let put = Submission::Put(Put {
         id,
-        extent: granted.range.extent,
-        offset: granted.range.offset,
+        placement: granted.range.placement(),
         sizes: Sizes { data: 1000, ..Sizes::default() },
         traits: Traits::default(),
-    };
+    });
     step(&mut store, Event::Submit(client, 0, put, Some(Attributes::default())));
 
     let states = |store: &mut Store<TestDirectory>| {

@@ -2,7 +2,7 @@
 
 use plasmon_proto::message::{Failure, Reply, Request, Status};
 use plasmon_proto::request::Class;
-use plasmon_proto::ring::Submission;
+use plasmon_proto::ring::{Put, Submission};
 use plasmon_proto::{Attributes, Code, ObjectId};
 
 use crate::accounts::Owner;
@@ -113,9 +113,8 @@ impl<D: Directory> Store<D> {
         let allowed = found.may_write();
         let result = match submission {
             _ if !allowed => Err((Code::NotPermitted, submission_id(&submission))),
-            Submission::Put { id, extent, offset, sizes, traits } => {
-                let put = crate::puts::Put { id, extent, offset, sizes, traits };
-                self.put(client, put, attributes).map_err(|code| (code, id))
+            Submission::Put(put) => {
+                self.put(client, put, attributes).map_err(|code| (code, put.id))
             }
             Submission::Announce { id } => self.announce(client, id).map_err(|code| (code, id)),
             Submission::Abort { id } => self.abort(client, &id).map_err(|code| (code, id)),
@@ -273,7 +272,7 @@ impl<D: Directory> Store<D> {
 fn submission_id(submission: &Submission) -> ObjectId {
     match submission {
         Submission::Announce { id }
-        | Submission::Put { id, .. }
+        | Submission::Put(Put { id, .. })
         | Submission::Abort { id }
         | Submission::Delete { id } => *id,
         Submission::LeaseWanted { .. } | Submission::LeaseReturn(_) => NO_OBJECT,

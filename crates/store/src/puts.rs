@@ -1,8 +1,9 @@
 //! Puts: objects that a client wrote into memory leased to it. This is the hot path of the daemon.
 
-use plasmon_proto::message::{ExtentId, Range};
-use plasmon_proto::object::{ObjectMeta, Sizes, Traits};
-use plasmon_proto::{Attributes, Code, ObjectId};
+use plasmon_proto::message::Range;
+use plasmon_proto::object::ObjectMeta;
+use plasmon_proto::ring::Put;
+use plasmon_proto::{Attributes, Code};
 
 use crate::construction::Stage;
 use crate::event::ClientNo;
@@ -11,16 +12,6 @@ use crate::memory::LeaseError;
 use crate::objects::NewObject;
 use crate::ports::Directory;
 use crate::store::Store;
-
-/// A put as its client wrote it into the ring.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Put {
-    pub(crate) id: ObjectId,
-    pub(crate) extent: ExtentId,
-    pub(crate) offset: u64,
-    pub(crate) sizes: Sizes,
-    pub(crate) traits: Traits,
-}
 
 /// What a put completes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,8 +32,7 @@ impl<D: Directory> Store<D> {
         put: Put,
         attributes: Option<Attributes>,
     ) -> Result<(), Code> {
-        let bytes = put.sizes.footprint().ok_or(Code::BadRequest)?;
-        let range = Range { extent: put.extent, offset: put.offset, bytes };
+        let range = put.range().ok_or(Code::BadRequest)?;
         if let Some(entry) = self.objects.find(&put.id) {
             // The same record twice: the daemon died between applying it and saying so.
             if entry.range == range && entry.meta.sizes == put.sizes {
@@ -77,8 +67,8 @@ impl<D: Directory> Store<D> {
         match checked {
             Ok(attributes) => self.publish_put(put, range, owner, attributes),
             Err(code) => {
-                self.sessions.clients.uncharge(owner, bytes);
-                self.space.memory.release(range, bytes, &mut self.out);
+                self.sessions.clients.uncharge(owner, range.bytes);
+                self.space.memory.release(range, range.bytes, &mut self.out);
                 return Err(code);
             }
         }

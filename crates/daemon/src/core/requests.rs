@@ -320,7 +320,7 @@ impl Core {
         }
         let attributes = match self.store.creating(client, &id) {
             Some((range, _)) if !self.is_protected(client, &range) => return,
-            Some((range, sizes)) => self.extents.attributes(range.extent, range.offset, &sizes),
+            Some((range, sizes)) => self.extents.attributes(range.placement(), &sizes),
             None => None,
         };
         self.feed(Event::Seal(client, number, sealing, attributes));

@@ -72,7 +72,7 @@ impl Passes {
 /// out.
 fn is_aligned(submission: &Submission) -> bool {
     match submission {
-        Submission::Put { offset, .. } => offset.is_multiple_of(OBJECT_ALIGN),
+        Submission::Put(put) => put.placement.offset.is_multiple_of(OBJECT_ALIGN),
         Submission::LeaseReturn(range) => range_is_aligned(range),
         Submission::Announce { .. }
         | Submission::Abort { .. }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use plasmon_proto::frame::{FromDaemon, decode_from_daemon, encode_request};
 use plasmon_proto::message::*;
 use plasmon_proto::object::{Level, Sizes, Traits};
-use plasmon_proto::ring::{Completion, Record, Submission};
+use plasmon_proto::ring::{Completion, Put, Record, Submission};
 use plasmon_proto::{Code, ObjectId, ObjectState};
 use plasmon_shm::{Connection, Doorbell};
 pub(crate) use plasmon_testkit::{
@@ -344,8 +344,7 @@ impl Client {
         write_at(&fd, range.offset, data);
         self.keep_writers_out(&fd);
         let sizes = Sizes { data: data.len() as u64, ..Sizes::default() };
-        let (extent, offset) = (range.extent, range.offset);
-        self.submit(&Submission::Put { id, extent, offset, sizes, traits })
+        self.submit(&Submission::Put(Put { id, placement: range.placement(), sizes, traits }))
     }
 
     /// At level leased: has the kernel refuse new writers, as the daemon wants it.

@@ -3,7 +3,7 @@
 use plasmon_proto::limits::{METADATA_BYTES_MAX, OBJECT_BYTES_MAX};
 use plasmon_proto::message::{Access, Filter, Range, Reply, Request};
 use plasmon_proto::object::{Sizes, Traits};
-use plasmon_proto::ring::Submission;
+use plasmon_proto::ring::{self, Submission};
 use plasmon_proto::{Attributes, Code, Name, ObjectState};
 
 use super::{Put, World, id, sizes};
@@ -96,8 +96,8 @@ fn a_put_with_unreadable_attributes_or_absent_members_is_refused_and_costs_nothi
     let client = world.connect(1);
     let lease = world.lease(client, 4096).unwrap().range;
     let Put { id, sizes, traits, .. } = Put::new(1, 10);
-    let submission =
-        Submission::Put { id, extent: lease.extent, offset: lease.offset, sizes, traits };
+    let placement = lease.placement();
+    let submission = Submission::Put(ring::Put { id, placement, sizes, traits });
     assert_eq!(world.submit_with(client, submission, None), Err(Code::BadRequest));
     let long = Attributes {
         name: Some(Name { namespace: String::new(), text: String::new() }),
@@ -354,9 +354,10 @@ fn who_may_only_read_changes_nothing() {
         assert_eq!(failure.code, Code::NotPermitted, "{request:?}");
     }
     let extent = plasmon_proto::message::ExtentId(0);
+    let placement = plasmon_proto::message::Placement { extent, offset: 0 };
     for submission in [
         Submission::Announce { id },
-        Submission::Put { id, extent, offset: 0, sizes: sizes(1), traits },
+        Submission::Put(ring::Put { id, placement, sizes: sizes(1), traits }),
         Submission::Abort { id },
         Submission::Delete { id },
         Submission::LeaseWanted { bytes_min: 1, bytes_wanted: 1 },

@@ -6,7 +6,7 @@ use plasmon_proto::message::{
     Access, ExtentId, Failure, Grant, Notice, Range, Reply, Request, Status,
 };
 use plasmon_proto::object::{ObjectInfo, Sizes, Traits};
-use plasmon_proto::ring::{Completion, Submission};
+use plasmon_proto::ring::{self, Completion, Submission};
 use plasmon_proto::{Attributes, Code, ObjectId, ObjectState, Policy};
 
 use super::TestDirectory;
@@ -372,8 +372,8 @@ impl World {
 
     pub(crate) fn put_at(&mut self, client: ClientNo, put: Put, at: Range) -> Result<(), Code> {
         let Put { id, sizes, traits, attributes } = put;
-        let submission =
-            Submission::Put { id, extent: at.extent, offset: at.offset, sizes, traits };
+        let placement = at.placement();
+        let submission = Submission::Put(ring::Put { id, placement, sizes, traits });
         self.submit_with(client, submission, Some(attributes))
     }
 

@@ -2,7 +2,7 @@
 
 use plasmon_proto::Code;
 use plasmon_proto::limits::SUBMISSIONS;
-use plasmon_proto::message::{ExtentId, Range};
+use plasmon_proto::message::{Placement, Range};
 use plasmon_proto::object::Level;
 use plasmon_proto::ring::{Completion, Record, Submission};
 use plasmon_shm::edge::{self, Mutation, Point};
@@ -138,7 +138,7 @@ impl Core {
         position: u64,
         submission: Submission,
     ) {
-        let is_put = matches!(submission, Submission::Put { .. } | Submission::Announce { .. });
+        let is_put = matches!(submission, Submission::Put(_) | Submission::Announce { .. });
         if is_put {
             return self.submit(client, position, submission);
         }
@@ -150,19 +150,14 @@ impl Core {
 
     fn submit(&mut self, client: ClientNo, position: u64, submission: Submission) {
         let attributes = match &submission {
-            Submission::Put { id, .. } if !self.store.directory().index.has_room() => {
-                let refused = Completion::Refused { position, code: Code::LimitReached, id: *id };
+            Submission::Put(put) if !self.store.directory().index.has_room() => {
+                let refused =
+                    Completion::Refused { position, code: Code::LimitReached, id: put.id };
                 self.shared().sessions.complete(client, &refused);
                 return;
             }
-            Submission::Put { extent, offset, .. }
-                if !self.may_publish(client, *extent, *offset) =>
-            {
-                return;
-            }
-            Submission::Put { extent, offset, sizes, .. } => {
-                self.extents.attributes(*extent, *offset, sizes)
-            }
+            Submission::Put(put) if !self.may_publish(client, put.placement) => return,
+            Submission::Put(put) => self.extents.attributes(put.placement, &put.sizes),
             Submission::LeaseWanted { .. } => {
                 // It may have to make room, and should know what is in use.
                 self.collect_touches(Some(client));
@@ -177,7 +172,8 @@ impl Core {
     }
 
     /// Whether an object may be published there as far as the kernel's protection goes.
-    fn may_publish(&mut self, client: ClientNo, extent: ExtentId, offset: u64) -> bool {
+    fn may_publish(&mut self, client: ClientNo, placement: Placement) -> bool {
+        let Placement { extent, offset } = placement;
         self.config.level != Level::Leased
             || self.is_protected(client, &Range { extent, offset, bytes: 0 })
     }

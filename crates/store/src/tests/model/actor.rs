@@ -2,7 +2,7 @@
 
 use plasmon_proto::message::{Access, Filter, PendingObject, Range, Reply, Request};
 use plasmon_proto::object::{Sizes, Traits};
-use plasmon_proto::ring::Submission;
+use plasmon_proto::ring::{self, Submission};
 use plasmon_proto::{Attributes, Code, Name, ObjectState, Policy};
 
 use super::{CLIENTS, IDS, Known, Model, OBSERVER, id};
@@ -134,8 +134,8 @@ impl Model {
         let range = self.somewhere(client, footprint);
         let readable = self.dice.percent(97);
         let given = readable.then(|| attributes.clone());
-        let Range { extent, offset, .. } = range;
-        let submission = Submission::Put { id: id(number), extent, offset, sizes, traits };
+        let placement = range.placement();
+        let submission = Submission::Put(ring::Put { id: id(number), placement, sizes, traits });
         let expected = self.expect_put(client, number, range, sizes, given.as_ref());
         let found = self.world.submit_with(client, submission, given);
         assert_eq!(found, expected, "put of object {number} at {range:?}");

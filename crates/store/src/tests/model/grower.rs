@@ -3,7 +3,7 @@
 use plasmon_proto::limits::OBJECT_BYTES_MAX;
 use plasmon_proto::message::{Range, Reply, Request};
 use plasmon_proto::object::Sizes;
-use plasmon_proto::ring::Submission;
+use plasmon_proto::ring::{self, Submission};
 use plasmon_proto::{Attributes, Code};
 
 use super::{IDS, Model, id};
@@ -140,8 +140,8 @@ impl Model {
         let Ok(range) = self.expect_growing(client, number) else { return };
         let sizes = Sizes { data: range.bytes, ..Sizes::default() };
         let traits = self.traits();
-        let Range { extent, offset, .. } = range;
-        let put = Submission::Put { id: id(number), extent, offset, sizes, traits };
+        let placement = range.placement();
+        let put = Submission::Put(ring::Put { id: id(number), placement, sizes, traits });
         let found = self.world.submit_with(client, put, Some(Attributes::default()));
         assert_eq!(found, Err(Code::BadRequest), "object {number} is not complete");
         assert_eq!(self.expect_growing(client, number), Ok(range), "it is as it was");
