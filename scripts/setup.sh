@@ -63,6 +63,8 @@ languages() {
 # One digest over the content of files.
 digest() { sort -z | xargs -0 sha256sum | sha256sum | cut -d ' ' -f 1; }
 
+interpreter() { [ -x .venv/bin/python ] || python3 -m venv .venv; }
+
 environment() {
     local requirements=python/requirements-test.txt stamp=.venv/made-from wanted
     wanted="$(python3 --version) $(printf '%s\0' "$requirements" | digest)"
@@ -70,8 +72,10 @@ environment() {
         return
     fi
     say "making .venv"
-    [ -x .venv/bin/python ] || python3 -m venv .venv
-    .venv/bin/python -m pip install --quiet --disable-pip-version-check -r "$requirements"
+    interpreter
+    # A module is compiled when it is first imported: most of them never are.
+    .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-compile \
+        -r "$requirements"
     printf '%s' "$wanted" >"$stamp"
 }
 
@@ -82,14 +86,16 @@ package_sources() {
         -not -name '*.so' -print0 2>/dev/null || true
 }
 
-# Compiles the parts of the package as it will be compiled, while pip fetches what the tests need.
-# What fails here is said when the package is built.
+# Compiles the parts of the package as it will be compiled, while pip fetches what the tests need:
+# all that have Arrow at the same time, so that no core waits, then the daemon. The two variables
+# are those that setuptools-rust sets; with others PyO3 would be compiled again. What fails here is
+# said when the package is built.
 compile_ahead() {
-    local part
-    for part in crates/cli hdf5/plugin crates/daemon crates/capi; do
-        CARGO_PROFILE_RELEASE_DEBUG=none \
-            cargo build --quiet --release --locked --manifest-path "$part/Cargo.toml" || return 0
-    done
+    export CARGO_PROFILE_RELEASE_DEBUG=none PYO3_BUILD_EXTENSION_MODULE=1
+    export PYO3_PYTHON="$PWD/.venv/bin/python"
+    cargo build --quiet --release --locked \
+        -p plasmon-cli -p plasmon-hdf5 -p plasmon-capi -p plasmon-python || return 0
+    cargo build --quiet --release --locked -p plasmon-daemon || return 0
 }
 
 # The environment and the package; on a machine that has neither, both at the same time.
@@ -98,6 +104,7 @@ environment_and_package() {
         environment
     else
         say "compiling (a few minutes the first time)"
+        interpreter
         compile_ahead 2>/dev/null &
         environment
         wait
