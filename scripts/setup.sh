@@ -73,9 +73,7 @@ environment() {
     fi
     say "making .venv"
     interpreter
-    # A module is compiled when it is first imported: most of them never are.
-    .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-compile \
-        -r "$requirements"
+    .venv/bin/python -m pip install --quiet --disable-pip-version-check -r "$requirements"
     printf '%s' "$wanted" >"$stamp"
 }
 
