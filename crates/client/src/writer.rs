@@ -31,8 +31,8 @@ pub struct Mapping {
 /// How the object gets sealed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// Carved from a lease, where it has this range, announced, sealed through the ring; `awaited` if the caller chose the
-    /// id and is to hear the verdict.
+    /// Carved from a lease, where it has this range, announced, sealed through the ring; `awaited`
+    /// if the caller chose the id and is to hear the verdict.
     Carved { awaited: bool, range: Range },
     /// Created and sealed through the socket, as `target`; `warm` if its pages were touched before.
     Created { warm: bool, target: ObjectId },
