@@ -367,7 +367,8 @@ pub enum Request {
         again: bool,
     },
     /// Ends a scope in one step: its objects stay, or those that the client made are deleted.
-    /// Answer: [`Reply::Done`], or a failure with [`Code::Absent`] if there is no such scope.
+    /// Answer when they are: [`Reply::Done`], or a failure with [`Code::Absent`] if there is no
+    /// such scope.
     EndScope {
         /// Its number.
         scope: u64,

@@ -33,7 +33,8 @@ impl<D: Directory> Store<D> {
         self.work.leave(Leftover::Creating(client.session, creating));
         self.work.leave(Leftover::Unheld(std::mem::take(&mut client.unheld).into_keys().collect()));
         for scope in client.scopes.take_all() {
-            self.work.leave(Leftover::Scope(client.session, scope));
+            let unpublished = self.objects.unpublished(client.session, &scope);
+            self.work.leave(Leftover::Scope(unpublished));
         }
         self.work.leave(Leftover::Pins(std::mem::take(&mut client.pins)));
         self.end_adoptions(no);

@@ -195,7 +195,9 @@ impl<D: Directory> Store<D> {
                 self.sessions.adopt(client, namespace, bytes_max)
             }
             Request::Scope { scope, ids, again } => self.add_to_scope(client, scope, &ids, again),
-            Request::EndScope { scope, publish } => self.end_scope(client, scope, publish),
+            Request::EndScope { scope, publish } => {
+                return self.end_scope(client, request, scope, publish);
+            }
             other => self.question(client, other),
         };
         self.reply(client, request, reply.unwrap_or_else(Reply::Failed));

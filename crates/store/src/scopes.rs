@@ -17,12 +17,30 @@
 
 mod ending;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use plasmon_proto::ObjectId;
 
+use crate::asker::Asker;
+
 /// The ids of one scope. An incarnation stands where an earlier daemon knew the maker.
 pub(crate) type Scope = BTreeMap<ObjectId, Option<u64>>;
+
+/// What a session made in a scope that was not published: the ids and incarnations of its objects
+/// when the scope ended. What is made under one of the ids later is not deleted with them.
+#[derive(Debug)]
+pub(crate) struct UnpublishedObjects {
+    objects: Vec<(ObjectId, u64)>,
+    /// The request that is answered when all of them are deleted.
+    request: Option<(Asker, u64)>,
+}
+
+impl UnpublishedObjects {
+    /// Whether all are deleted.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.objects.is_empty()
+    }
+}
 
 /// The scopes of one client.
 #[derive(Debug, Default)]
@@ -34,6 +52,13 @@ impl Scopes {
     /// How many ids are in them.
     pub(crate) fn len(&self) -> usize {
         self.by_number.values().map(BTreeMap::len).sum()
+    }
+
+    /// How many there would be with these in the scope of this number.
+    pub(crate) fn len_with(&self, number: u64, ids: &[ObjectId]) -> usize {
+        let known = self.by_number.get(&number);
+        let is_new = |id: &&ObjectId| known.is_none_or(|known| !known.contains_key(*id));
+        self.len() + ids.iter().filter(is_new).collect::<BTreeSet<_>>().len()
     }
 
     /// Whether there are none.

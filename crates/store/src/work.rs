@@ -8,7 +8,7 @@
 //! frees what it found unpinned; it hides more only for the next event to look for.
 //!
 //! What a request promises holds when it is answered: a deleted object is out of sight, whenever
-//! its memory is free; an eviction is answered after its last piece.
+//! its memory is free; an eviction, and the end of a scope, is answered after its last piece.
 
 mod pieces;
 
@@ -20,7 +20,7 @@ use crate::adoption::Remains;
 use crate::event::Ticket;
 use crate::evict::EvictionRequest;
 use crate::memory::Leases;
-use crate::scopes::Scope;
+use crate::scopes::UnpublishedObjects;
 use crate::wait_table::WaiterNo;
 
 /// Objects that one event hides, ends or frees.
@@ -57,7 +57,7 @@ pub(crate) enum Leftover {
     /// Owned objects of which it made no composite, while they still are theirs.
     Unheld(Vec<ObjectId>),
     /// What a session made in a scope that was not published.
-    Scope(u32, Scope),
+    Scope(UnpublishedObjects),
     /// What is in a namespace that it had adopted.
     Adopted(Remains),
     /// Pins that the store counted.
@@ -91,7 +91,7 @@ impl Leftover {
             Self::Creating(_, ids) | Self::Unheld(ids) | Self::Unnamed(_, ids) => ids.is_empty(),
             Self::Leases(lent) => lent.leases.is_empty() && !lent.gone,
             Self::Extents(_) => false,
-            Self::Scope(_, scope) => scope.is_empty(),
+            Self::Scope(unpublished) => unpublished.is_empty(),
             Self::Adopted(remains) => remains.is_empty(),
             Self::Pins(pins) => pins.is_empty(),
             Self::Waits(waiters) => waiters.is_empty(),

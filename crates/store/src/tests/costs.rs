@@ -2,6 +2,7 @@
 //! the work, however much there is. The world checks for every event of every test that it looks
 //! through the ledgers at most once, and goes on until nothing is left.
 
+use plasmon_proto::limits::REQUEST_IDS_MAX;
 use plasmon_proto::message::{Reply, Request};
 use plasmon_proto::ring::Submission;
 use plasmon_proto::{Attributes, Code, Name, ObjectState};
@@ -237,4 +238,22 @@ fn what_stays_pinned_is_looked_for_less_and_less_often() {
     pins.into_iter().for_each(|serial| world.unpin(serial));
     (0..2).for_each(|_| world.pass(RETRY_MS_MAX));
     assert_eq!((world.status().lingering, world.status().objects), (0, 0));
+}
+
+/// The end was answered after its first piece: the maker of a large scope still found its objects.
+#[test]
+fn the_end_of_a_scope_is_answered_after_its_last_piece() {
+    let mut world = world();
+    let count = 3 * PIECE as u64;
+    for first in (0..count).step_by(REQUEST_IDS_MAX) {
+        let ids = (first..count.min(first + REQUEST_IDS_MAX as u64)).map(id).collect();
+        world.ask(CLIENT, Request::Scope { scope: 1, ids, again: false });
+    }
+    fill(&mut world, 0..count, |put| put);
+    let end = Request::EndScope { scope: 1, publish: false };
+    let ended = steps(&mut world, Event::Request(CLIENT, 1 << 40, end));
+    check_costs(&ended, 3);
+    let last = ended.iter().rposition(|step| step.ended > 0);
+    assert_eq!(ended.iter().position(|step| step.replies), last, "{ended:?}");
+    assert_eq!(world.status().objects, 0);
 }

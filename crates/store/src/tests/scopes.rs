@@ -6,7 +6,7 @@ use plasmon_proto::{Attributes, Code, ObjectState};
 
 use super::{Put, World, id};
 use crate::Config;
-use crate::event::ClientNo;
+use crate::event::{ClientNo, Event};
 
 const MIB: u64 = 1 << 20;
 
@@ -126,6 +126,29 @@ fn scopes_are_limited() {
         scope(&mut world, maker, piece % 2, &numbers).unwrap();
     }
     assert_eq!(scope(&mut world, maker, 3, &[9 << 20]), Err(Code::LimitReached));
+    // An id that is in the scope already is no further one.
+    scope(&mut world, maker, 0, &[0, 1, 1]).unwrap();
+    assert_eq!(scope(&mut world, maker, 1, &[0]), Err(Code::LimitReached));
     end(&mut world, maker, 0, true).unwrap();
     scope(&mut world, maker, 3, &[9 << 20]).unwrap();
+}
+
+/// A scope of many ids was given up before all of its objects were made. What its maker made under
+/// one of the ids then was deleted with the rest of the scope.
+#[test]
+fn what_is_made_after_a_scope_ended_is_not_deleted_with_it() {
+    let mut world = World::with_capacity(64 * MIB);
+    let maker = world.connect(1);
+    let last = REQUEST_IDS_MAX as u64 - 1;
+    scope(&mut world, maker, 1, &(0..=last).collect::<Vec<_>>()).unwrap();
+    for number in 1..last {
+        world.put(maker, Put::new(number, 1)).unwrap();
+    }
+    let end = Request::EndScope { scope: 1, publish: false };
+    world.store.step(world.now_ms, Event::Request(maker, 1 << 40, end), &mut Vec::new());
+    assert!(world.store.has_work(), "it goes in pieces");
+    for number in [0, last] {
+        world.put(maker, Put::new(number, 1)).unwrap();
+    }
+    assert_eq!(world.states(&[0, 1, last - 1, last]), [Sealed, Deleted, Deleted, Sealed]);
 }

@@ -43,7 +43,9 @@ impl<D: Directory> Store<D> {
             let rest = match left {
                 Leftover::Creating(session, ids) => Some(self.end_creations(session, ids)),
                 Leftover::Unheld(ids) => Some(self.end_unheld(ids)),
-                Leftover::Scope(session, scope) => Some(self.delete_unpublished(session, scope)),
+                Leftover::Scope(unpublished) => {
+                    Some(Leftover::Scope(self.delete_unpublished(unpublished)))
+                }
                 Leftover::Adopted(remains) => Some(Leftover::Adopted(self.end_remains(remains))),
                 Leftover::Pins(pins) => Some(self.end_pins(pins)),
                 Leftover::Waits(waiters) => Some(self.end_waits(waiters)),
