@@ -316,6 +316,7 @@ impl Connection {
         if !self.is_ours() || self.closing.swap(true, Ordering::AcqRel) {
             return;
         }
+        self.give_up_scopes();
         // What is still lent to this client after that stays its own until the process has let
         // the session go.
         self.session().return_leases();
