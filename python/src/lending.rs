@@ -29,7 +29,7 @@ fn lent(owner: &Bound<'_, PyAny>) -> PyResult<Flat> {
 }
 
 /// Memory of `owner` that is lent out. When no view of it is left, `ended(key)` is called.
-#[pyclass(frozen, module = "plasmon._native", name = "LentMemory", weakref)]
+#[pyclass(frozen, module = "plasmon._native", name = "Lending", weakref)]
 pub(crate) struct LentMemory {
     owner: Option<Py<PyAny>>,
     view: Option<Flat>,
