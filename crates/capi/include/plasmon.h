@@ -9,14 +9,16 @@
  * with the function that the comment names; after a failure it is NULL. Ids and structs are
  * copied. Strings and arrays that are passed in are only read during the call.
  *
- * Threads: a store may be used by all threads at once. A writer, a builder, a buffer, a listing, a
- * pending wait and a subscription belong to one thread at a time; buffers may be cloned for others.
+ * Threads: a store may be used by all threads at once. A writer, a scope, a builder, a buffer, a
+ * listing, a pending wait and a subscription belong to one thread at a time; buffers may be cloned
+ * for others.
  *
  * Null: a null pointer where the comment does not allow one is PLASMON_BAD_REQUEST, never a crash.
  * Giving back a null pointer is allowed and does nothing.
  *
  * Fork: a child may go on using a store; it gets its own connection at the first use. Buffers
- * inherited through a fork stay readable as long as the parent holds them.
+ * inherited through a fork stay readable as long as the parent holds them. Giving back an inherited
+ * scope does nothing to the parent's, and is PLASMON_FORKED.
  */
 #ifndef PLASMON_H
 #define PLASMON_H
@@ -161,7 +163,8 @@ plasmon_code plasmon_start(const plasmon_start_options *options, uint32_t *pid);
  * `bytes` is too small. */
 plasmon_code plasmon_default_socket(char *text, size_t bytes);
 
-/* Gives the store back. Buffers and writers keep the connection until they are given back. */
+/* Gives the store back. Buffers, writers and scopes keep the connection until they are given
+ * back. */
 void plasmon_store_close(plasmon_store *store);
 /* Ends the connection now, also for other threads: waits end, later calls fail, buffers stay
  * readable. */
@@ -267,6 +270,27 @@ plasmon_code plasmon_evict(const plasmon_store *store, uint64_t bytes, uint64_t 
 plasmon_code plasmon_touch(const plasmon_store *store, const plasmon_id *ids, size_t count);
 /* Limits the bytes that this client may own; 0 for no limit. */
 plasmon_code plasmon_set_quota(const plasmon_store *store, uint64_t bytes);
+
+/* Objects that stay together or not at all. */
+typedef struct plasmon_scope plasmon_scope;
+
+/* A scope of these ids, to be opened before the first of their objects is put. `ids` may be null
+ * when there are none. Objects that this store makes under one of the ids are found as any others
+ * until the scope ends; then all of them stay or all of them are deleted. They are deleted also
+ * when the store is disconnected and when the process ends before, however it ends. What others
+ * have or put under one of the ids stays, and so does what a composite holds.
+ * PLASMON_LIMIT_REACHED, without adding any, when all open scopes of the store would have more than
+ * 8192 ids. End with plasmon_scope_publish or plasmon_scope_abort. */
+plasmon_code plasmon_scope_open(const plasmon_store *store, const plasmon_id *ids, size_t count,
+                                plasmon_scope **scope);
+/* Adds ids, with the same limit. */
+plasmon_code plasmon_scope_add(const plasmon_scope *scope, const plasmon_id *ids, size_t count);
+/* The objects stay, all of them from the same moment on. Gives the scope back, also on failure; the
+ * objects are deleted then. */
+plasmon_code plasmon_scope_publish(plasmon_scope *scope);
+/* Deletes the objects, and gives the scope back, also on failure; they are deleted then as soon as
+ * the daemon is there again, at the latest when the process ends. */
+plasmon_code plasmon_scope_abort(plasmon_scope *scope);
 
 /* ---- Reading ----------------------------------------------------------------------------- */
 

@@ -29,6 +29,7 @@ pub mod error;
 pub mod id;
 mod last_error;
 pub mod reading;
+pub mod scopes;
 pub mod subscribing;
 pub mod waiting;
 pub mod writing;

@@ -92,6 +92,11 @@ fn a_fork_and_a_forbidden_write() {
 }
 
 #[test]
+fn objects_of_a_scope_stay_together_or_not_at_all() {
+    runs("tests/c/scopes.c", Linking::Shared);
+}
+
+#[test]
 fn nulls_and_senseless_options_are_refused() {
     runs("tests/c/nulls.c", Linking::Shared);
 }

@@ -46,6 +46,22 @@ int main() {
     // An unsealed writer that goes out of scope leaves nothing.
     { plasmon::Writer forgotten = store.create(1000); }
 
+    // Objects of a scope stay together, or go with it.
+    const std::vector<plasmon::Id> parts = {store.new_id(), store.new_id()};
+    for (const bool complete : {false, true}) {
+        plasmon::Scope scope = store.scope(parts);
+        plasmon_put_options options;
+        plasmon::check(plasmon_put_options_init(&options));
+        for (const plasmon::Id &part : parts) {
+            options.id = &part;
+            store.put("a part", &options);
+        }
+        if (complete) {
+            scope.publish();
+        }
+    }
+    assert(store.contains(parts[0]) && store.contains(parts[1]));
+
     // A buffer outlives the object's deletion; an error is an exception with its code.
     const plasmon::Id id = store.put("kept by its reader");
     const plasmon::Buffer kept = store.get(id, plasmon::now);

@@ -89,6 +89,22 @@ class Writer {
     std::unique_ptr<plasmon_writer, plasmon_code (*)(plasmon_writer *)> writer_;
 };
 
+// Objects of some ids that stay together or not at all: deleted when it is destroyed unpublished.
+class Scope {
+  public:
+    explicit Scope(plasmon_scope *scope) : scope_(scope, plasmon_scope_abort) {}
+
+    // Before the objects are put.
+    void add(const std::vector<Id> &ids) const {
+        check(plasmon_scope_add(scope_.get(), ids.data(), ids.size()));
+    }
+    void publish() { check(plasmon_scope_publish(scope_.release())); }
+    void abort() { check(plasmon_scope_abort(scope_.release())); }
+
+  private:
+    std::unique_ptr<plasmon_scope, plasmon_code (*)(plasmon_scope *)> scope_;
+};
+
 // A connection, shared by all threads and all copies.
 class Store {
   public:
@@ -99,6 +115,11 @@ class Store {
         return Store(store);
     }
 
+    Id new_id() const {
+        Id id;
+        check(plasmon_new_id(store_.get(), &id));
+        return id;
+    }
     Id put(std::string_view bytes, const plasmon_put_options *options = nullptr) const {
         Id id;
         check(plasmon_put(store_.get(), bytes.data(), bytes.size(), options, &id));
@@ -108,6 +129,11 @@ class Store {
         plasmon_writer *writer = nullptr;
         check(plasmon_create(store_.get(), bytes, options, &writer));
         return Writer(writer);
+    }
+    Scope scope(const std::vector<Id> &ids = {}) const {
+        plasmon_scope *scope = nullptr;
+        check(plasmon_scope_open(store_.get(), ids.data(), ids.size(), &scope));
+        return Scope(scope);
     }
     Buffer get(const Id &id, Timeout timeout = now) const {
         plasmon_buffer *buffer = nullptr;

@@ -18,6 +18,7 @@ static void without_a_store(void) {
     plasmon_code code = PLASMON_OK;
     plasmon_store_facts facts;
     plasmon_info info;
+    plasmon_scope *scope = NULL;
     int32_t number = 0;
     char *json = NULL;
 
@@ -48,6 +49,12 @@ static void without_a_store(void) {
     REFUSED(plasmon_store_disconnect(NULL));
     REFUSED(plasmon_store_shutdown(NULL));
     REFUSED(plasmon_new_id(NULL, &id));
+    REFUSED(plasmon_scope_open(NULL, &id, 1, NULL));
+    scope = (plasmon_scope *)&id;
+    REFUSED(plasmon_scope_open(NULL, &id, 1, &scope));
+    assert(scope == NULL);
+    REFUSED(plasmon_scope_add(NULL, &id, 1));
+    REFUSED(plasmon_scope_publish(NULL));
     REFUSED(plasmon_digest(NULL, &id, NULL));
     REFUSED(plasmon_connect_options_init(NULL));
     REFUSED(plasmon_put_options_init(NULL));
@@ -69,6 +76,7 @@ static void without_a_store(void) {
 static void without_an_argument(plasmon_store *store) {
     plasmon_id id = {{0}};
     plasmon_part part = {NULL, 1};
+    plasmon_scope *scope = NULL;
 
     REFUSED(plasmon_builder_open(store, NULL, 0, 0, NULL));
     REFUSED(plasmon_put_arrow(store, NULL, NULL, NULL, NULL, NULL));
@@ -80,6 +88,8 @@ static void without_an_argument(plasmon_store *store) {
     REFUSED(plasmon_get(store, NULL, 0, NULL));
     REFUSED(plasmon_get(store, &id, 0, NULL));
     REFUSED(plasmon_get_many(store, &id, 1, 0, NULL, NULL));
+    REFUSED(plasmon_scope_open(store, NULL, 1, &scope));
+    REFUSED(plasmon_scope_open(store, NULL, 0, NULL));
     REFUSED(plasmon_wait(store, NULL, 1, 0, 0, NULL));
     REFUSED(plasmon_delete(store, NULL, 1, NULL));
     REFUSED(plasmon_writer_seal(NULL, &id));
@@ -91,6 +101,10 @@ static void without_an_argument(plasmon_store *store) {
     REFUSED(plasmon_pending_poll(NULL, NULL));
     REFUSED(plasmon_pending_cancel(NULL));
     /* Nothing with null is nothing, and no error. */
+    assert(plasmon_scope_open(store, NULL, 0, &scope) == PLASMON_OK);
+    REFUSED(plasmon_scope_add(scope, NULL, 1));
+    assert(plasmon_scope_add(scope, NULL, 0) == PLASMON_OK);
+    assert(plasmon_scope_publish(scope) == PLASMON_OK);
     assert(plasmon_put(store, NULL, 0, NULL, NULL) == PLASMON_OK);
     assert(plasmon_delete(store, NULL, 0, NULL) == PLASMON_OK);
     assert(plasmon_wait(store, NULL, 0, 0, PLASMON_FOREVER, NULL) == PLASMON_OK);
@@ -104,6 +118,7 @@ static void sloppy_ends(void) {
     plasmon_pending_free(NULL);
     plasmon_text_free(NULL);
     assert(plasmon_writer_abort(NULL) == PLASMON_OK);
+    assert(plasmon_scope_abort(NULL) == PLASMON_OK);
     assert(plasmon_writer_data(NULL) == NULL && plasmon_writer_data_bytes(NULL) == 0);
     assert(plasmon_buffer_data(NULL) == NULL && plasmon_buffer_data_bytes(NULL) == 0);
     assert(plasmon_pending_fd(NULL) == -1 && plasmon_subscription_fd(NULL) == -1);
