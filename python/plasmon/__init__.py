@@ -45,7 +45,15 @@ from plasmon._errors import (
 )
 from plasmon._info import ClientInfo, Lost, Notice, ObjectInfo, ObjectList, Status
 from plasmon._ingest import ingest
-from plasmon._native import Buffer, ObjectId, Serialized, Writer, __version__, default_socket
+from plasmon._native import (
+    Buffer,
+    ObjectId,
+    Scope,
+    Serialized,
+    Writer,
+    __version__,
+    default_socket,
+)
 from plasmon._sort import Sorted, sort, sort_partition
 from plasmon._store import Daemon, Store, Subscription, connect, start
 from plasmon.objects import (
@@ -98,6 +106,7 @@ __all__ = [
     "PickleRefused",
     "PlasmonError",
     "QuotaExceeded",
+    "Scope",
     "SerializationContext",
     "Serialized",
     "Sorted",

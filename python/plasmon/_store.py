@@ -25,7 +25,7 @@ from plasmon._info import (
 )
 from plasmon._ingest import ingest
 from plasmon._memory_pool import memory_pool, pooled
-from plasmon._native import ObjectId
+from plasmon._native import ObjectId, Scope
 
 if TYPE_CHECKING:
     from plasmon._sort import Sorted
@@ -176,6 +176,33 @@ class Store(_native.Store):
         uses pyarrow's own pool, and ``put`` copies.
         """
         return pooled(self)
+
+    def scope(self, *ids: Key | Iterable[Key], namespace: str = "") -> Scope:
+        """Objects that stay together or not at all: a context manager.
+
+            with store.scope("part-0", "part-1") as scope:
+                for name in ("part-0", "part-1"):
+                    store.put(b"...", name=name)
+                scope.add("total")
+                store.put(2, name="total")
+
+        At the end of the block the scope is published and its objects stay, all of them from the
+        same moment on. They are deleted when the block raises, and when this process ends before,
+        however it ends; also when the daemon is restarted meanwhile. Until then other programs find
+        them as any others. Outside of a block :meth:`Scope.publish` and :meth:`Scope.abort` end a
+        scope; one that is no longer referred to is aborted.
+
+        Each of ``ids`` is an id, a name in ``namespace`` or an iterable of them. They are named
+        before the objects are put, because a process may end in between. Only what this connection
+        puts belongs to its scope: an object that another client has or puts under one of the ids
+        stays. One that this connection had put before is deleted, too, and so is one that replaced
+        another; what a composite holds stays.
+
+        Raises LimitReached when all open scopes of this connection would have more than 8192 ids.
+        A forked child cannot use the scopes of its parent: their methods raise Forked, and the
+        parent's objects stay as they are.
+        """
+        return Scope(self, *ids, namespace=namespace)
 
     def ingest(
         self,

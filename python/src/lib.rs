@@ -79,6 +79,7 @@ mod pools;
 mod process;
 mod protocols;
 mod put;
+mod scope;
 mod sort_errors;
 mod sort_into;
 mod sort_room;
@@ -116,6 +117,8 @@ mod _native {
     use crate::process::{default_socket, start_daemon, this_process};
     #[pymodule_export]
     use crate::put::Put;
+    #[pymodule_export]
+    use crate::scope::Scope;
     #[pymodule_export]
     use crate::sort_into::{Unpublished, sort_into};
     #[pymodule_export]
@@ -169,6 +172,7 @@ mod _native {
             ("OBJECT_ALIGN", limits::OBJECT_ALIGN),
             ("OBJECT_BYTES_MAX", limits::OBJECT_BYTES_MAX),
             ("PINS_PER_CLIENT_MAX", limits::PINS_PER_CLIENT_MAX as u64),
+            ("SCOPE_IDS_MAX", limits::SCOPE_IDS_MAX as u64),
         ];
         let limits = PyDict::new(py);
         for (name, value) in constants {

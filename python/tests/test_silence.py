@@ -38,6 +38,12 @@ CALLS = {
     "create": "store.create(20 << 20)",
     "seal": "writer.seal()",
     "context manager": "with writer: pass",
+    "scope": "store.scope('x')",
+    "add to a scope": "scope.add('x')",
+    "publish": "scope.publish()",
+    "abort": "scope.abort()",
+    "block of a scope": "with scope: pass",
+    "block of a scope that raises": "with scope: raise KeyboardInterrupt",
     "flush": "(store.put(b'q'), store.flush())",
     "delete": "store.delete('a')",
     "get": "store.get('x')",
@@ -66,6 +72,7 @@ PROGRAM = """
     store = plasmon.connect(socket)
     client = plasma.connect(socket)
     writer = store.create(20 << 20, name="writer")
+    scope = store.scope("in the scope")
     subscription = store.subscribe()
     print("ready", flush=True)
     sys.stdin.readline()
@@ -140,6 +147,31 @@ def test_what_a_handler_raises_is_what_the_call_raises():
                     call()
         finally:
             signal.signal(signal.SIGALRM, before)
+
+
+def test_a_handler_ends_the_scope_that_a_call_adds_to():
+    refused = []
+
+    def handle(number, frame):
+        with pytest.raises(plasmon.BadRequest, match="adds ids") as caught:
+            scope.publish()
+        refused.append(caught.value)
+        scope.abort()
+
+    with silent(request_timeout=0.5) as (store, pid):
+        scope = store.scope("in the scope")
+        store.put(b"1", name="in the scope")
+        before = signal.signal(signal.SIGALRM, handle)
+        try:
+            with stopped(pid):
+                signal.setitimer(signal.ITIMER_REAL, 0.1)
+                with pytest.raises(plasmon.TimedOut):
+                    scope.add("x")
+        finally:
+            signal.signal(signal.SIGALRM, before)
+        assert len(refused) == 1
+        assert scope.state == "aborted"
+        assert store.states("in the scope") == ["deleted"]
 
 
 def test_a_daemon_that_does_not_answer_is_an_error():
