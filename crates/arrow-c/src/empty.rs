@@ -1,9 +1,9 @@
 //! Arrays of text, bytes and lists without a value, as others slice them.
 //!
 //! An empty slice keeps the offsets of the array that it is of, and the only one that it has may be
-//! any number. The interface tells no lengths of buffers, and arrow-rs takes the bytes of an empty
-//! array for none; items may be none, too. So the first offset leads behind them, and the array is
-//! refused. Such arrays are made anew, at any depth; there is nothing in them.
+//! any number. The interface has no lengths of buffers, and arrow-rs takes the bytes of an empty
+//! array for none; items may be none, too. So the first offset leads past them, and the array is
+//! refused. Such arrays are made again, at any depth; they are empty.
 
 use arrow_data::ArrayData;
 use arrow_schema::DataType;

@@ -5,7 +5,8 @@
 //! ArrowArray ── structure: is it of its type at all? ──► arrow-rs ── check_foreign ──► ArrayRef
 //! ```
 //!
-//! The interface tells no lengths of buffers: that its memory is there is the producer's promise.
+//! The interface does not give the lengths of buffers: the producer promises that the memory is
+//! there.
 //! Everything else is checked, the structures before arrow-rs computes with them.
 
 mod empty;
@@ -43,7 +44,7 @@ pub unsafe fn import_array(
         // released, which its last reference does.
         unsafe { from_ffi_and_data_type(array, data_type.clone()) }
     };
-    // What the structure's check lets through and arrow-rs does not expect is a panic there.
+    // Structures that pass the check and that arrow-rs does not expect make it panic.
     let imported = catch_unwind(AssertUnwindSafe(import));
     let broken = |_| ArrowError::CDataInterface("the array is not of its type".to_owned());
     let data = empty::without_offsets(imported.map_err(broken)??);

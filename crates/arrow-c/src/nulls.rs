@@ -11,7 +11,7 @@ use arrow_schema::DataType;
 use crate::raw::RawArray;
 use crate::structure::children as types;
 
-/// What the structures of an array were.
+/// The original structures of an array.
 struct OriginalStructure {
     /// The outermost one's number of buffers; it may be moved, the others stay where they are.
     own: Option<i64>,

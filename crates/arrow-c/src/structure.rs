@@ -1,5 +1,5 @@
 //! Whether the structures of an array are those of its type, before anything is computed with them:
-//! negative lengths, missing children, buffers that are nowhere. arrow-rs believes them, and a
+//! negative lengths, missing children, buffers that are nowhere. arrow-rs trusts them, and a
 //! negative number of rows is a slice of half the address space there.
 
 use arrow_schema::{ArrowError, DataType, UnionMode};
@@ -51,7 +51,7 @@ pub(crate) unsafe fn check(array: *const RawArray, data_type: &DataType) -> Resu
 fn check_numbers(raw: &RawArray, data_type: &DataType) -> Result {
     let width = match data_type {
         DataType::FixedSizeBinary(bytes) => i64::from(*bytes).max(1),
-        // So many elements of the child for each row.
+        // A fixed number of elements of the child for each row.
         DataType::FixedSizeList(_, count) => i64::from(*count).max(1) * WIDTH_MAX,
         _ => WIDTH_MAX,
     };

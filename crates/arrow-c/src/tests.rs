@@ -1,8 +1,8 @@
 //! Structures that a producer made wrong, at random: each is refused with an error, or is an array
 //! that can be read as a whole. None is a panic, and none is read beyond its memory.
 //!
-//! Only lies are told that can be seen through: a length that is longer than the memory behind it,
-//! and no nonsense, is a promise that nothing can check. `PLASMON_ARROW_SEED` repeats one case and
+//! Only false claims are made that can be detected: a length that is longer than its memory, but
+//! otherwise plausible, cannot be checked. `PLASMON_ARROW_SEED` repeats one case and
 //! `PLASMON_ARROW_CASES` makes the test longer.
 
 use std::sync::Arc;
@@ -45,7 +45,7 @@ fn samples() -> Vec<ArrayRef> {
         Arc::new(NullArray::new(5)),
         Arc::new(StringArray::from_iter(words())),
         Arc::new(LargeStringArray::from_iter(words())),
-        // Not text: whether that is UTF-8 is not asked.
+        // Not text: the UTF-8 is not checked.
         Arc::new(BinaryViewArray::from_iter(words().map(|word| word.map(str::as_bytes)))),
         Arc::new(binary.expect("all are of one length")),
         Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>(lists.clone())),
@@ -157,7 +157,7 @@ fn lie_in_memory(random: &mut Random, array: &RawArray, data_type: &DataType) ->
         _ => return None,
     };
     let at = random.size_below(bytes.max(1));
-    // SAFETY: the buffer of a good array has so many bytes, and nothing else reads it by now.
+    // SAFETY: the buffer of a good array has that many bytes, and nothing else reads it by now.
     unsafe {
         let buffer = (*array.buffers.add(1)).cast_mut().cast::<u8>();
         if bytes == 0 || buffer.is_null() {
@@ -187,7 +187,7 @@ fn case(seed: u64) -> bool {
     let sample = sample.slice(start, random.size_below(sample.len() - start + 1));
     let mut exported = FFI_ArrowArray::new(&sample.to_data());
     // What the exporter frees it by must be as it was: the structure itself is a copy, and the
-    // exported one is let go of. A few bytes for each case stay behind.
+    // exported one is let go of. A few bytes for each case are leaked.
     let data_type = sample.data_type().clone();
     // SAFETY: the structure of the C data interface, by its definition.
     let raw = unsafe { &mut *(&raw mut exported).cast::<RawArray>() };
@@ -257,12 +257,12 @@ fn what_arrow_rs_believes_is_checked_before() {
 /// an empty chunk that another library had cut.
 #[test]
 fn empty_slices_are_taken_wherever_they_begin() {
-    let texts: ArrayRef = Arc::new(StringArray::from(vec!["abc", "d"]));
+    let strings: ArrayRef = Arc::new(StringArray::from(vec!["abc", "d"]));
     let lists = {
         let rows = [Some(vec![Some(1), None]), None];
         ListArray::from_iter_primitive::<Int32Type, _, _>(rows)
     };
-    for (array, offset) in [(texts, 1_i32), (Arc::new(lists) as ArrayRef, 2)] {
+    for (array, offset) in [(strings, 1_i32), (Arc::new(lists) as ArrayRef, 2)] {
         let offsets = [offset];
         let data_type = array.data_type().clone();
         let exported = FFI_ArrowArray::new(&array.to_data());

@@ -52,13 +52,13 @@ use flatbuffers::{FlatBufferBuilder, UnionWIPOffset, WIPOffset};
 /// Where messages and buffers start: at multiples of this many bytes.
 pub const ALIGN: usize = 64;
 
-/// What goes before each message: four bytes that say so, and its length.
+/// The prefix of each message: a marker of four bytes, and its length.
 pub const PREFIX_BYTES: usize = 8;
 
-/// What ends a stream: a message of no length.
+/// The end of a stream: a message of length 0.
 pub const END: [u8; PREFIX_BYTES] = prefix(0);
 
-/// A record batch, or a dictionary, as its message tells it.
+/// A record batch, or a dictionary, as its message describes it.
 #[derive(Clone, Copy, Debug)]
 pub struct Batch<'a> {
     /// How many rows it has.
@@ -129,7 +129,7 @@ fn finish(
     builder.finished_data().to_vec()
 }
 
-/// What goes before a message that has so many bytes with its padding.
+/// The prefix of a message of `padded_bytes` bytes with its padding.
 #[must_use]
 pub const fn prefix(padded_bytes: u32) -> [u8; PREFIX_BYTES] {
     let [a, b, c, d] = padded_bytes.to_le_bytes();

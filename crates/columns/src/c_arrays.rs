@@ -1,10 +1,10 @@
 //! Arrays that came through the Arrow C interface, checked before they are published.
 //!
-//! The interface tells no lengths of buffers: that its memory is there is the producer's promise,
-//! which cannot be checked. What can be is checked here once, and cheaply: that lengths are no
-//! nonsense, that offsets rise, and that nothing refers to what is not there. Readers of the same
-//! user take what is in the store as it is. Whether text is UTF-8 is not asked: it is copied as
-//! bytes, and nothing here makes a `str` of it.
+//! The interface does not give the lengths of buffers: the producer promises that they are there,
+//! which cannot be checked. The rest is checked here once, and cheaply: that lengths are
+//! plausible, that offsets rise, and that all references are in range. Readers of the same user
+//! trust the data in the store. UTF-8 is not checked: text is copied as bytes, and nothing here
+//! makes a `str` of it.
 
 use arrow_array::{Array, RecordBatch};
 use arrow_buffer::ArrowNativeType;
@@ -55,7 +55,7 @@ fn offsets<T: ArrowNativeType>(data: &ArrayData, end: usize) -> Result {
     if rise && first && last { Ok(()) } else { Err(broken(data, "has offsets that fall")) }
 }
 
-/// Views are short, or lie in their buffers and begin as they say, also those of missing values:
+/// Views are short, or lie in their buffers and begin with their prefix, even of missing values:
 /// readers check them all, and would refuse what was published.
 fn views(data: &ArrayData) -> Result {
     const INLINE_BYTES_MAX: u32 = 12;
@@ -64,7 +64,7 @@ fn views(data: &ArrayData) -> Result {
     let fits = |view: u128| {
         let (length, buffer, offset) = (view as u32, (view >> 64) as u32, (view >> 96) as u32);
         if length <= INLINE_BYTES_MAX {
-            // What is behind a short text is zero.
+            // The bytes after a short string are zero.
             return view.checked_shr(32 + 8 * length).unwrap_or(0) == 0;
         }
         let held = buffers.get(buffer as usize).map(|buffer| buffer.as_slice());
@@ -92,7 +92,7 @@ fn check_keys(data: &ArrayData, keys: &DataType) -> Result {
     }
 }
 
-/// Keys of values that are there; what stands where a value is missing is not looked at.
+/// Keys of values that are valid; the keys of missing values are not read.
 fn keys_of<T: ArrowNativeType>(data: &ArrayData) -> Result {
     let keys = &data.buffers()[0].typed_data::<T>()[data.offset()..data.offset() + data.len()];
     let count = data.child_data()[0].len();

@@ -1,4 +1,4 @@
-//! What is checked before bytes of others are arrays.
+//! The checks of untrusted bytes before they become arrays.
 
 use arrow_array::RecordBatch;
 use arrow_data::{ArrayData, ArrayDataBuilder};
@@ -12,7 +12,7 @@ pub type Builder<'a> =
 /// A table as its schema and batches.
 pub type Batches = (SchemaRef, Vec<RecordBatch>);
 
-/// What is checked before bytes of others are arrays.
+/// The checks of untrusted bytes before they become arrays.
 pub struct Checks<'a> {
     /// Makes the arrays: [`ArrayDataBuilder::build`], or less where the writer can be trusted.
     pub build: Box<Builder<'a>>,

@@ -12,7 +12,7 @@ use crate::ipc_encode::{Piece, StreamPieces};
 
 const PUTTING: &str = "putting a composite object";
 
-/// Puts the composite of sealed members. They are owned by it: they go when it goes.
+/// Puts the composite of sealed members. It owns them: they are deleted with it.
 pub(crate) fn put(
     store: &Client,
     writer: &CompositeWriter,
@@ -64,7 +64,7 @@ pub(crate) fn forget(store: &Client, members: &[ObjectId]) {
 }
 
 /// An error if the object that the options name exists already and is not to be replaced: better
-/// told before anything is sealed.
+/// reported before anything is sealed.
 pub(crate) fn check_free(store: &Client, options: &PutOptions) -> Result<()> {
     let named = options.name.as_ref().map(plasmon_client::Name::id);
     let Some(id) = options.id.or(named) else { return Ok(()) };
@@ -77,7 +77,7 @@ pub(crate) fn check_free(store: &Client, options: &PutOptions) -> Result<()> {
     }
 }
 
-/// What became of a stream whose buffers were looked for in memory that is shared already.
+/// The outcome for a stream whose buffers were looked up in memory that is shared already.
 #[derive(Debug, Default)]
 pub(crate) struct ScatterOutcome {
     pub(crate) writer: CompositeWriter,

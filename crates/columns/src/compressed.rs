@@ -15,13 +15,13 @@ use crate::parts::{Stream, cut_short};
 /// The length before each compressed buffer.
 const LENGTH_BYTES: usize = 8;
 
-/// In place of the length: the buffer is as it was.
+/// In place of the length: the buffer is not compressed.
 const NOT_COMPRESSED: i64 = -1;
 
 /// LZ4 decompresses one byte to at most this many.
 const LZ4_RATIO_MAX: usize = 255;
 
-/// What a buffer was before it was compressed. `bytes` must not change meanwhile.
+/// The uncompressed bytes of a buffer. `bytes` must not change meanwhile.
 pub(crate) fn decompress(
     stream: &Stream,
     codec: CompressionType,
@@ -86,7 +86,7 @@ mod tests {
         decompress(&Stream::whole(bytes.clone()), codec, bytes)
     }
 
-    /// A length of 2^60 before an LZ4 buffer was allocated as it stood, which ended the process.
+    /// A length of 2^60 before an LZ4 buffer was allocated unchecked, which ended the process.
     #[test]
     fn a_claimed_length_is_held_against_the_bytes() {
         let bytes = vec![7_u8; 1 << 20];

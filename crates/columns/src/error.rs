@@ -1,4 +1,4 @@
-//! What can go wrong with columns.
+//! The errors of columns.
 
 use arrow_schema::{ArrowError, DataType};
 use plasmon_proto::Code;
@@ -7,10 +7,10 @@ use plasmon_proto::Code;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The store refused: its error says what to do. What was appended before is still there.
+    /// The store refused: its error has the remedy. What was appended before is still there.
     #[error(transparent)]
     Store(#[from] plasmon_client::Error),
-    /// The Arrow data is broken, or is not what it is said to be.
+    /// The Arrow data is broken, or does not have its declared type.
     #[error("{0}")]
     Arrow(#[from] ArrowError),
     /// Data of another type: convert it first.
@@ -27,7 +27,7 @@ pub enum Error {
     /// The builder's type cannot hold so much: use the wider type that is named.
     #[error("{what} of a column of {data_type} exceed what that type can count; use {instead}")]
     Overflow {
-        /// What there is too much of.
+        /// The quantity that is too large.
         what: &'static str,
         /// The builder's type.
         data_type: DataType,

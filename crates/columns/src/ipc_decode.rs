@@ -1,6 +1,6 @@
 //! An Arrow IPC stream as arrays on its own memory.
 //!
-//! Nothing that a stream says is believed: each buffer lies in its message, each length in its
+//! A stream is untrusted: each buffer lies in its message, each length in its
 //! buffer, and there is one schema, which all batches have. What is checked in another process's
 //! memory could be changed before it is used: with [`Checks::copy`] everything whose content is
 //! checked (headers, validity, offsets, views, keys, text) is copied first, and what has no wrong
@@ -60,7 +60,7 @@ impl Decoder<'_, '_> {
     fn take(&mut self, message: Message<'_>, body: (u64, u64)) -> Result<Option<RecordBatch>> {
         match message.header_type() {
             MessageHeader::Schema => {
-                // The batches before it would be of another type than the stream says.
+                // The batches before it would not be of the stream's type.
                 if self.schema.is_some() {
                     return Err(ArrowError::IpcError("the stream has two schemas".to_owned()));
                 }
@@ -96,7 +96,7 @@ impl Decoder<'_, '_> {
         }
     }
 
-    /// Keeps the values of a dictionary, behind those before it when they are an instalment.
+    /// Keeps the values of a dictionary, after the earlier ones when they are a delta.
     fn insert(&mut self, number: i64, values: ArrayData, instalment: bool) -> Result<()> {
         let mut values = make_array(values);
         if instalment {
@@ -185,7 +185,7 @@ impl Body<'_> {
         let null_count = usize::try_from(node.null_count()).map_err(|_| cut_short())?;
         let shape = layout(data_type);
         let mut parts = ArrayData::builder(data_type.clone()).len(length);
-        // Before version 5 unions had a validity, which said nothing.
+        // Before version 5 unions had a validity, without a meaning.
         if matches!(data_type, DataType::Union(..)) && self.version < MetadataVersion::V5 {
             self.buffer(1, false)?;
         }

@@ -33,7 +33,7 @@ pub(crate) struct StreamPieces {
     stream_bytes: u64,
 }
 
-/// Whether arrays of this type can be encoded here; the rarer ones are left to the usual writers.
+/// Whether arrays of this type can be encoded here; the rarer ones are left to arrow-rs.
 fn is_known(data_type: &DataType) -> bool {
     let field = |field: &Field| is_known(field.data_type());
     match data_type {

@@ -1,7 +1,7 @@
 //! Bytes and bits that grow in the store.
 //!
 //! A [`Bytes`] has no memory before something is appended to it; then it is a growing object of its
-//! own. Its length is what counts: bytes behind it are leftovers of appends that failed halfway and
+//! own. Its length is what counts: bytes after it are leftovers of appends that failed halfway and
 //! were taken back.
 
 use plasmon_client::{Client, Code, GrowOptions, GrowingObject};
@@ -37,15 +37,15 @@ pub(crate) struct Bytes {
     source: Source,
     memory: Option<GrowingObject>,
     length: usize,
-    /// Up to where nothing needs to be asked.
+    /// The bytes that the object has room for without a request.
     ready: usize,
 }
 
-/// How far the memory is asked for ahead of the bytes: appending value by value checks for memory
+/// How far memory is requested ahead of the bytes: appending value by value checks for memory
 /// only once in this many bytes.
 const READY_BYTES: usize = 32 << 10;
 
-/// Memory that is asked for and never filled. It is free again when the buffer is sealed, so that
+/// Memory that is requested and never filled. It is free again when the buffer is sealed, so that
 /// in a full store there is room for the object that names the buffers.
 const END_BYTES: usize = 8 << 10;
 
@@ -58,12 +58,12 @@ impl Bytes {
         self.length
     }
 
-    /// What was appended.
+    /// The appended bytes.
     pub(crate) fn as_slice(&self) -> &[u8] {
         self.memory.as_deref().map_or(&[], |memory| &memory[..self.length])
     }
 
-    /// What was appended, to be changed.
+    /// The appended bytes, writable.
     pub(crate) fn as_mut_slice(&mut self) -> &mut [u8] {
         match &mut self.memory {
             Some(memory) => &mut memory[..self.length],

@@ -9,14 +9,14 @@ use plasmon_proto::limits::OBJECT_ALIGN;
 
 const _: () = assert!(ALIGN as u64 == OBJECT_ALIGN, "objects are aligned as messages are");
 
-/// What the header of a batch tells about its body.
+/// The description of a batch's body in its header.
 #[derive(Debug, Default)]
 pub(crate) struct Body {
     pub(crate) rows: usize,
     pub(crate) nodes: Vec<FieldNode>,
     /// The lengths of the buffers, each of which starts at a multiple of the alignment.
     pub(crate) lengths: Vec<usize>,
-    /// How many buffers each array of views has behind its views.
+    /// How many buffers each array of views has after its views.
     pub(crate) variadic: Vec<i64>,
 }
 

@@ -1,6 +1,6 @@
 //! The bytes of an Arrow IPC stream, wherever its parts lie.
 //!
-//! Every number in a stream is another process's word. What a reader makes of it in this process's
+//! Every number in a stream is untrusted. What a reader makes of it in this process's
 //! own memory (gathered parts, private copies, decompressed buffers) is counted against the bytes
 //! that are really there, so that no number alone makes a reader allocate.
 
@@ -14,11 +14,11 @@ const CONTINUATION: u32 = u32::MAX;
 /// Zeroes that a composite leaves out at most in one piece: padding, and the offsets of nothing.
 pub(crate) const GAP_BYTES_MAX: u64 = 4096;
 
-/// What a stream may take in memory of the reader's own, for each of its bytes: LZ4 makes at most
+/// The reader's private memory for a stream, for each of its bytes: LZ4 makes at most
 /// 255 bytes of one.
 const OWN_BYTES_PER_BYTE_MAX: u64 = 256;
 
-/// What any stream may take in memory of the reader's own.
+/// The reader's private memory for any stream.
 const OWN_BYTES_MIN: u64 = 64 << 20;
 
 /// A stream whose parts lie anywhere; between them it has zeroes.
@@ -51,7 +51,7 @@ impl Stream {
         self.bytes
     }
 
-    /// What may be made of it at most.
+    /// The limit of memory for it.
     pub(crate) fn own_bytes_max(&self) -> u64 {
         self.own_bytes_max
     }

@@ -45,7 +45,7 @@ pub fn put<'a>(
     // A strict object is written by its writer alone: a copy.
     if !options.strict
         && let Some(first) = pools.next()
-        // What cannot be encoded is told, or done, by the way that copies.
+        // What cannot be encoded is reported, or encoded, by the path that copies.
         && let Ok(Some(stream)) = StreamPieces::of(table.schema, table.batches)
         && let Some(pool) =
             std::iter::once(first).chain(pools).find(|pool| pool.is_worth_sharing(&stream))
@@ -80,7 +80,7 @@ pub fn pieces(
     Ok(pieces)
 }
 
-/// Drops the runs that an empty slice leaves behind: the encoder counts their buffers and does not
+/// Drops the runs that remain of an empty slice: the encoder counts their buffers and does not
 /// write them, and what follows in the stream cannot be read.
 fn without_runs(array: &ArrayRef) -> ArrayRef {
     if array.is_empty() && has_runs(array.data_type()) {

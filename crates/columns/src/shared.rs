@@ -148,7 +148,7 @@ impl SharedBuffer {
         Ok(())
     }
 
-    /// Makes it so long; new bytes are zero. Others see all of it once it is put: memory that was
+    /// Sets the length; new bytes are zero. Others see all of it once it is put: memory that was
     /// used before must not show what it held.
     pub fn resize(&mut self, bytes: usize) -> Result<()> {
         self.memory.ensure(bytes)?;

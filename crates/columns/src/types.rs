@@ -14,7 +14,7 @@ const TABLE_BYTES_MIN: usize = 4;
 /// may share strings, but a header whose every field has the same long name is an attack.
 const SHARED_MAX: usize = 64;
 
-/// Types in one union: they are told apart by a byte with a sign.
+/// Types in one union: a signed byte distinguishes them.
 const UNION_TYPES_MAX: usize = 127;
 
 /// The message with this header. What it takes to read it is bounded by the header's length.

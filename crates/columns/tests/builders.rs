@@ -67,8 +67,8 @@ fn samples() -> Vec<ArrayRef> {
     all.push(Arc::new(DictionaryArray::new(keys, words)));
     let field = Arc::new(Field::new("number", DataType::Int64, true));
     let fields = Fields::from(vec![field, Arc::new(Field::new("text", DataType::Utf8, true))]);
-    let texts = Arc::new(StringArray::from(vec![Some("a"), Some("b"), None, Some("d"), None]));
-    let columns: Vec<ArrayRef> = vec![Arc::new(numbers), texts];
+    let strings = Arc::new(StringArray::from(vec![Some("a"), Some("b"), None, Some("d"), None]));
+    let columns: Vec<ArrayRef> = vec![Arc::new(numbers), strings];
     all.push(Arc::new(StructArray::new(fields, columns, Some(nulls()))));
     let mut lists = ListBuilder::new(Int64Builder::new());
     let mut pairs = FixedSizeListBuilder::new(StringBuilder::new(), 2);
@@ -150,9 +150,9 @@ fn assert_same(found: &dyn Array, expected: &dyn Array, what: &str) {
     let plain = |array: &dyn Array| match array.data_type() {
         DataType::Dictionary(..) => {
             let array = array.as_any().downcast_ref::<DictionaryArray<Int8Type>>().unwrap();
-            let texts = array.downcast_dict::<StringArray>().unwrap();
-            let texts: StringArray = texts.into_iter().collect();
-            texts.to_data()
+            let strings = array.downcast_dict::<StringArray>().unwrap();
+            let strings: StringArray = strings.into_iter().collect();
+            strings.to_data()
         }
         _ => array.to_data(),
     };
@@ -246,13 +246,13 @@ fn values_one_by_one_and_in_slices() {
     days.append_values::<Date32Type>(&[5]).unwrap();
     days.append_values::<Int32Type>(&[6]).unwrap();
 
-    let mut texts = builder(&store, &DataType::Utf8);
-    ["a", "", "ünï"].iter().for_each(|text| texts.append_str(text).unwrap());
-    texts.append_null().unwrap();
-    assert!(matches!(texts.append_bytes(b"\xff"), Err(Error::Type { .. })), "not text");
-    let found = fetch(&store, &texts.finish(&PutOptions::default()).unwrap());
+    let mut strings = builder(&store, &DataType::Utf8);
+    ["a", "", "ünï"].iter().for_each(|text| strings.append_str(text).unwrap());
+    strings.append_null().unwrap();
+    assert!(matches!(strings.append_bytes(b"\xff"), Err(Error::Type { .. })), "not text");
+    let found = fetch(&store, &strings.finish(&PutOptions::default()).unwrap());
     let expected = StringArray::from(vec![Some("a"), Some(""), Some("ünï"), None]);
-    assert_same(&found, &expected, "texts");
+    assert_same(&found, &expected, "strings");
 
     let mut truths = builder(&store, &DataType::Boolean);
     for n in 0..100 {
@@ -329,11 +329,11 @@ fn arrays_of_another_type_change_nothing() {
 fn a_dictionary_has_each_value_once_and_keys_that_fit() {
     let node = TestStore::new(64 << 20);
     let store = node.connect();
-    let of = |texts: &[&str]| -> DictionaryArray<Int8Type> { texts.iter().copied().collect() };
+    let of = |strings: &[&str]| -> DictionaryArray<Int8Type> { strings.iter().copied().collect() };
     let data_type = of(&["a"]).data_type().clone();
     let mut building = builder(&store, &data_type);
-    for texts in [&["b", "a", "b"][..], &["c", "a"], &["b", "c"]] {
-        building.append_array(&of(texts)).unwrap();
+    for strings in [&["b", "a", "b"][..], &["c", "a"], &["b", "c"]] {
+        building.append_array(&of(strings)).unwrap();
     }
     let many: Vec<String> = (0..200).map(|n| format!("value {n}")).collect();
     for part in many.chunks(100) {
@@ -345,10 +345,10 @@ fn a_dictionary_has_each_value_once_and_keys_that_fit() {
     building.append_array(&of(&["a", "value 7"])).unwrap();
     let found = fetch(&store, &building.finish(&PutOptions::default()).unwrap());
     let found = found.as_any().downcast_ref::<DictionaryArray<Int8Type>>().unwrap();
-    let texts = found.downcast_dict::<StringArray>().unwrap();
-    let texts: Vec<_> = texts.into_iter().flatten().collect();
-    assert_eq!(texts[..7], ["b", "a", "b", "c", "a", "b", "c"]);
-    assert_eq!((texts.len(), &texts[107..]), (109, &["a", "value 7"][..]));
+    let strings = found.downcast_dict::<StringArray>().unwrap();
+    let strings: Vec<_> = strings.into_iter().flatten().collect();
+    assert_eq!(strings[..7], ["b", "a", "b", "c", "a", "b", "c"]);
+    assert_eq!((strings.len(), &strings[107..]), (109, &["a", "value 7"][..]));
     assert_eq!(found.values().len(), 103, "the second hundred was taken back");
 }
 
@@ -499,15 +499,15 @@ fn tables_with_columns_of_different_lengths_are_refused() {
 fn a_table_longer_than_its_types_can_count_has_several_batches() {
     let node = TestStore::new(64 << 20);
     let (store, other) = (node.connect(), node.connect());
-    let texts: Vec<String> = (0..300).map(|n| format!("text {n}")).collect();
-    let of = |texts: &[String]| -> ArrayRef {
-        let words: DictionaryArray<Int8Type> = texts.iter().map(String::as_str).collect();
+    let strings: Vec<String> = (0..300).map(|n| format!("text {n}")).collect();
+    let of = |strings: &[String]| -> ArrayRef {
+        let words: DictionaryArray<Int8Type> = strings.iter().map(String::as_str).collect();
         Arc::new(words)
     };
-    let data_type = of(&texts[..1]).data_type().clone();
+    let data_type = of(&strings[..1]).data_type().clone();
     let schema = Arc::new(Schema::new(vec![Field::new("t", data_type, true)]));
     let mut table = TableBuilder::new(&store, &schema, &BuilderOptions::default()).unwrap();
-    for part in texts.chunks(50) {
+    for part in strings.chunks(50) {
         table.append_batch(&RecordBatch::try_new(schema.clone(), vec![of(part)]).unwrap()).unwrap();
     }
     assert_eq!((table.rows(), table.snapshot().unwrap().len()), (300, 3));
@@ -516,15 +516,15 @@ fn a_table_longer_than_its_types_can_count_has_several_batches() {
     assert_eq!(batches.iter().map(RecordBatch::num_rows).collect::<Vec<_>>(), [100, 100, 100]);
     let words = batches.iter().flat_map(|batch| {
         let words = batch.column(0).as_any().downcast_ref::<DictionaryArray<Int8Type>>().unwrap();
-        let texts = words.downcast_dict::<StringArray>().unwrap();
-        texts.into_iter().flatten().map(str::to_owned).collect::<Vec<_>>()
+        let strings = words.downcast_dict::<StringArray>().unwrap();
+        strings.into_iter().flatten().map(str::to_owned).collect::<Vec<_>>()
     });
-    assert_eq!(words.collect::<Vec<_>>(), texts);
+    assert_eq!(words.collect::<Vec<_>>(), strings);
     assert_eq!(table.rows(), 0, "and it is ready for the next");
 }
 
 #[test]
-fn a_name_that_is_taken_is_told_before_anything_is_sealed() {
+fn a_name_that_is_taken_is_reported_before_anything_is_sealed() {
     let node = TestStore::new(64 << 20);
     let store = node.connect();
     let name = Name::new("", "taken").unwrap();

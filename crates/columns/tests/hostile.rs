@@ -109,9 +109,9 @@ fn dictionaries_in_instalments_are_one() {
 
 #[test]
 fn offsets_and_lengths_stay_in_their_buffers() {
-    let texts = StringArray::from(vec!["one", "two"]);
-    let bytes = plain(texts.clone());
-    assert_eq!(found(bytes.clone()).as_ref(), &texts as &dyn Array);
+    let strings = StringArray::from(vec!["one", "two"]);
+    let bytes = plain(strings.clone());
+    assert_eq!(found(bytes.clone()).as_ref(), &strings as &dyn Array);
     let offsets: Vec<u8> = [0_i32, 3, 6].iter().flat_map(|end| end.to_le_bytes()).collect();
     let at = place(&bytes, &offsets);
     for wrong in [7_i32, i32::MAX, -1, 2] {
@@ -149,7 +149,7 @@ fn values_without_bytes_are_limited() {
     refused(rows(1 << 62));
 }
 
-/// Arrow panicked over offsets of lists with half an offset behind them.
+/// Arrow panicked over offsets of lists with half an offset after them.
 #[test]
 fn half_a_value_is_left_out() {
     let item = Arc::new(Field::new("item", DataType::Int8, true));

@@ -18,7 +18,7 @@ const SECRET: u8 = 0xA5;
 /// A buffer of the pool as a column of bytes.
 fn column(pool: &Pool, bytes: usize, value: u8) -> ArrayRef {
     let start = NonNull::new(pool.allocate(bytes).unwrap() as *mut u8).unwrap();
-    // SAFETY: a buffer of so many bytes, which nobody frees while this test runs.
+    // SAFETY: a buffer of `bytes` bytes, which is not freed while this test runs.
     let buffer = unsafe {
         start.as_ptr().write_bytes(value, bytes);
         Buffer::from_custom_allocation(start, bytes, Arc::new(()))
@@ -33,7 +33,7 @@ fn published(store: &Client) -> Vec<u8> {
     pins.flat_map(|pin| pin.data().to_vec()).collect()
 }
 
-/// Small buffers that lie one behind the other become one object with what is between them. That
+/// Small buffers that lie one after the other become one object with what is between them. That
 /// was what earlier buffers had held there, for every reader of the object.
 #[test]
 fn nothing_of_earlier_buffers_is_put() {
@@ -53,7 +53,7 @@ fn nothing_of_earlier_buffers_is_put() {
     let shared = put(&store, [&pool].into_iter(), table, &PutOptions::default()).unwrap();
     assert!(shared.shared_bytes > 0);
     let seen = published(&store);
-    assert!(seen.len() > 7 * 64, "the buffers lie one behind the other");
+    assert!(seen.len() > 7 * 64, "the buffers lie one after the other");
     // One such byte may be in the id of an object, which is random.
     assert!(!seen.windows(8).any(|bytes| bytes == [SECRET; 8]));
 }

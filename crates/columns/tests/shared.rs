@@ -25,10 +25,10 @@ fn batch(allocator: &SharedAllocator, rows: i64) -> RecordBatch {
         ends.push(text.len() as i32);
     }
     let ends = OffsetBuffer::new(ScalarBuffer::from(allocator.copy_of(&ends).unwrap()));
-    let texts = StringArray::new(ends, text.into_buffer(), None);
+    let strings = StringArray::new(ends, text.into_buffer(), None);
     let fields =
         vec![Field::new("n", DataType::Int64, true), Field::new("t", DataType::Utf8, true)];
-    let columns: Vec<ArrayRef> = vec![Arc::new(numbers), Arc::new(texts)];
+    let columns: Vec<ArrayRef> = vec![Arc::new(numbers), Arc::new(strings)];
     RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).unwrap()
 }
 
@@ -53,7 +53,7 @@ fn a_batch_is_put_without_a_copy_and_read_elsewhere() {
         assert_eq!(found, batches);
         drop(found);
         assert_eq!(other.delete(&[again.id]).unwrap(), [None]);
-        // Deleted, and still in use here: its memory is nobody else's.
+        // Deleted, and still in use here: its memory is not reused.
         let used = other.status().unwrap().used_bytes;
         assert!(used > 100_000 * 8, "{used}");
         assert_eq!(batches[0].num_rows(), 100_000);
@@ -70,9 +70,9 @@ fn what_is_checked_is_a_copy_where_its_writer_can_still_write() {
         let node = TestStore::with(64 << 20, &[("level", level)]);
         let store = node.connect();
         let numbers: ArrayRef = Arc::new(Int64Array::from(vec![Some(7), None, Some(9)]));
-        let texts: ArrayRef = Arc::new(StringArray::from(vec!["one", "two", "three"]));
+        let strings: ArrayRef = Arc::new(StringArray::from(vec!["one", "two", "three"]));
         let bytes: ArrayRef = Arc::new(BinaryArray::from(vec![&b"one"[..], b"two", b"three"]));
-        let columns = [("numbers", numbers), ("texts", texts), ("bytes", bytes)];
+        let columns = [("numbers", numbers), ("strings", strings), ("bytes", bytes)];
         let batch = RecordBatch::try_from_iter(columns).unwrap();
         let (schema, batches) = (batch.schema(), [batch]);
         let table = Table { schema: &schema, batches: &batches, kind: 0, text: "" };

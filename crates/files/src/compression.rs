@@ -19,10 +19,10 @@ pub enum Compression {
 /// Bytes that are read from a file at once.
 const READ_BYTES: usize = 1 << 20;
 
-/// The level that zstd itself takes when none is said.
+/// The default level of zstd itself.
 const ZSTD_LEVEL: i32 = 0;
 
-/// What Excel and other programs put before the first letter of a text.
+/// The byte order mark that Excel and other programs put before the text.
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// The text of a file, uncompressed and without a byte order mark.

@@ -1,4 +1,4 @@
-//! What can be wrong with a file.
+//! The errors of files.
 
 use std::io;
 
@@ -14,7 +14,7 @@ pub enum Error {
     /// The system refused.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// The caller wants no more of it.
+    /// The caller stopped the reading.
     #[error("reading was interrupted")]
     Interrupted,
     /// The delimiter takes more than a byte.
@@ -106,10 +106,10 @@ pub enum Error {
     #[error("it has no rows, so it names no columns")]
     NoRows,
     /// Rows of JSON files that are read as one table do not fit each other.
-    #[error("{told}, the other file")]
+    #[error("{detail}, the other file")]
     OtherTypes {
         /// Which column is what.
-        told: String,
+        detail: String,
     },
     /// Files that are read as one table have other columns.
     #[error("the names of its columns differ")]
@@ -129,7 +129,7 @@ impl From<Error> for ArrowError {
     }
 }
 
-/// What a reader says that its caller wants no more of.
+/// The error of a reader that its caller stopped.
 #[derive(Debug, thiserror::Error)]
 #[error("reading was interrupted")]
 pub(crate) struct Interrupt;

@@ -11,13 +11,13 @@ use serde::de::{Deserialize, DeserializeSeed, Deserializer, MapAccess, SeqAccess
 
 use crate::error::{self, Error};
 
-/// What the values of a column have been so far.
+/// The type of a column's values so far.
 #[derive(Debug, Default, PartialEq)]
 enum InferredType {
     #[default]
     Nothing,
     Switch,
-    Whole {
+    Integer {
         negative: bool,
         /// Whether one is too large for 64 bits with a sign.
         large: bool,
@@ -33,7 +33,7 @@ impl InferredType {
         match self {
             Self::Nothing => "null",
             Self::Switch => "true or false",
-            Self::Whole { .. } | Self::Real => "a number",
+            Self::Integer { .. } | Self::Real => "a number",
             Self::Text => "a string",
             Self::List(_) => "an array",
             Self::Object(_) => "an object",
@@ -44,10 +44,10 @@ impl InferredType {
     fn add(&mut self, other: Self) -> Result<(), String> {
         *self = match (std::mem::take(self), other) {
             (Self::Nothing, one) | (one, Self::Nothing) => one,
-            (Self::Whole { negative: a, large: b }, Self::Whole { negative: c, large: d }) => {
-                Self::Whole { negative: a || c, large: b || d }
+            (Self::Integer { negative: a, large: b }, Self::Integer { negative: c, large: d }) => {
+                Self::Integer { negative: a || c, large: b || d }
             }
-            (Self::Real | Self::Whole { .. }, Self::Real | Self::Whole { .. }) => Self::Real,
+            (Self::Real | Self::Integer { .. }, Self::Real | Self::Integer { .. }) => Self::Real,
             (Self::List(mut one), Self::List(other)) => {
                 one.add(*other)?;
                 Self::List(one)
@@ -70,10 +70,10 @@ impl InferredType {
         match self {
             Self::Nothing => DataType::Null,
             Self::Switch => DataType::Boolean,
-            Self::Whole { large: false, .. } => DataType::Int64,
-            Self::Whole { negative: false, .. } => DataType::UInt64,
+            Self::Integer { large: false, .. } => DataType::Int64,
+            Self::Integer { negative: false, .. } => DataType::UInt64,
             // Neither type of 64 bits holds both, and a float would change their last digits.
-            Self::Whole { .. } => DataType::Decimal128(20, 0),
+            Self::Integer { .. } => DataType::Decimal128(20, 0),
             Self::Real => DataType::Float64,
             Self::Text => DataType::Utf8,
             Self::List(item) => DataType::new_list(item.data_type(), true),
@@ -99,7 +99,7 @@ fn add_field(
             fields.last_mut().expect("pushed")
         }
     };
-    field.1.add(found).map_err(|told| format!("\"{}\" is {told}", field.0))
+    field.1.add(found).map_err(|detail| format!("\"{}\" is {detail}", field.0))
 }
 
 impl<'de> Deserialize<'de> for InferredType {
@@ -126,11 +126,11 @@ impl<'de> Visitor<'de> for ValueVisitor {
     }
 
     fn visit_i64<E>(self, value: i64) -> Result<InferredType, E> {
-        Ok(InferredType::Whole { negative: value < 0, large: false })
+        Ok(InferredType::Integer { negative: value < 0, large: false })
     }
 
     fn visit_u64<E>(self, value: u64) -> Result<InferredType, E> {
-        Ok(InferredType::Whole { negative: false, large: i64::try_from(value).is_err() })
+        Ok(InferredType::Integer { negative: false, large: i64::try_from(value).is_err() })
     }
 
     fn visit_f64<E>(self, _: f64) -> Result<InferredType, E> {
@@ -179,8 +179,8 @@ impl<'de> Visitor<'de> for Rows<'_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut rows: A) -> Result<(), A::Error> {
         while let Some(row) = rows.next_element::<InferredType>()? {
             if !matches!(row, InferredType::Object(_)) {
-                let told = format!("a row is {}, not an object such as {{\"x\": 1}}", row.key());
-                return Err(serde::de::Error::custom(told));
+                let detail = format!("a row is {}, not an object such as {{\"x\": 1}}", row.key());
+                return Err(serde::de::Error::custom(detail));
             }
             self.0.add(row).map_err(serde::de::Error::custom)?;
         }
@@ -213,8 +213,8 @@ impl Columns {
 
     /// Takes the rows of another file.
     pub(crate) fn merge(&mut self, other: Self) -> error::Result<()> {
-        let told = |told: String| Error::OtherTypes { told };
-        self.0.add(other.0).map_err(told)
+        let detail = |detail: String| Error::OtherTypes { detail };
+        self.0.add(other.0).map_err(detail)
     }
 
     /// The types that hold all values.
@@ -266,8 +266,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_table_is_named() {
-        for (text, told) in [
+    fn values_that_are_not_a_table_are_named() {
+        for (text, detail) in [
             ("", "no rows"),
             ("[]", "no rows"),
             ("[1, 2]", "a row is a number"),
@@ -276,7 +276,7 @@ mod tests {
             ("{\"x\": 1}\n{\"x\":", "EOF"),
         ] {
             let found = Columns::of(text.as_bytes()).unwrap_err().to_string();
-            assert!(found.contains(told), "{text}: {found}");
+            assert!(found.contains(detail), "{text}: {found}");
         }
     }
 }

@@ -9,8 +9,8 @@
 //!        └─────────► rows: read again, batch by batch, as the types that were found
 //! ```
 //!
-//! What cannot be read twice, such as a pipe, is kept in a file without a name meanwhile. Memory is
-//! bounded by a batch and the longest row.
+//! An input that cannot be read twice, such as a pipe, is kept in an unnamed file meanwhile.
+//! Memory is bounded by a batch and the longest row.
 //!
 //! ```
 //! use plasmon_files::{Compression, TextFile, TextFormat};

@@ -14,7 +14,7 @@ use crate::compression::{Compression, text};
 use crate::error::{Error, Interrupt, Result};
 use crate::{csv, json_types};
 
-/// Cells of JSON that are read at once: the reader asks for memory for all of them.
+/// Cells of JSON that are read at once: the reader allocates memory for all of them.
 const JSON_CELLS: usize = 1 << 20;
 
 /// A time of 30 letters and its comma take eight bytes as a number; nothing shrinks much more.
@@ -23,12 +23,12 @@ const SHRINKS_MAX: u64 = 4;
 /// How many times as long a compressed text is about.
 const COMPRESSION_ABOUT: u64 = 5;
 
-/// What is written in a file.
+/// The format of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TextFormat {
     /// A line of names, then a line for each row.
     Csv {
-        /// What is between two fields.
+        /// The delimiter.
         delimiter: u8,
     },
     /// An array of objects, or an object in each line.
@@ -74,7 +74,7 @@ impl TextFile {
         self.columns_unless(|| false)
     }
 
-    /// The same unless `is_interrupted` says so, which is asked often.
+    /// The same until `is_interrupted` returns true, which is called often.
     pub fn columns_unless(&self, is_interrupted: fn() -> bool) -> Result<Columns> {
         let text = self.text(is_interrupted)?;
         let columns = match self.format {
@@ -86,7 +86,7 @@ impl TextFile {
             .map_err(|error| if error.is_interrupt() { Error::Interrupted } else { error })
     }
 
-    /// All rows, as batches of so many rows at most. `schema` is that of the [`Columns`].
+    /// All rows, as batches of a limited number of rows. `schema` is that of the [`Columns`].
     pub fn rows(&self, schema: &SchemaRef, batch_rows: usize) -> Result<TextRows> {
         let text = self.text(|| false)?;
         let batches: Batches = match self.format {
@@ -110,18 +110,18 @@ impl TextFile {
     /// The text, from its beginning.
     fn text(&self, is_interrupted: fn() -> bool) -> Result<Box<dyn BufRead + Send>> {
         let file = Arc::clone(&self.file);
-        Ok(text(At { file, offset: 0, is_interrupted }, self.compression)?)
+        Ok(text(FileReader { file, offset: 0, is_interrupted }, self.compression)?)
     }
 }
 
 /// A place in a file, which moves only with what is read here.
-struct At {
+struct FileReader {
     file: Arc<File>,
     offset: u64,
     is_interrupted: fn() -> bool,
 }
 
-impl Read for At {
+impl Read for FileReader {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         if (self.is_interrupted)() {
             return Err(io::Error::other(Interrupt));
@@ -132,7 +132,7 @@ impl Read for At {
     }
 }
 
-/// What a pipe gives, in a file without a name.
+/// The bytes of a pipe, in an unnamed file.
 fn kept(mut from: File) -> io::Result<File> {
     let folder = std::env::var_os("TMPDIR").map_or_else(|| "/var/tmp".into(), PathBuf::from);
     let unnamed = i32::try_from(rustix::fs::OFlags::TMPFILE.bits()).map_err(io::Error::other)?;

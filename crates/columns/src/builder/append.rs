@@ -10,7 +10,7 @@ use super::node::{Node, Values};
 use crate::error::{Error, Result};
 
 impl Node {
-    /// Appends an array of this node's type; `ordered` says that its dictionary is. After an error
+    /// Appends an array of this node's type; `ordered` means that its dictionary is. After an error
     /// the caller rewinds.
     pub(crate) fn append(&mut self, array: &dyn Array, ordered: bool) -> Result<()> {
         if !same(&self.data_type, array.data_type()) {
@@ -179,14 +179,14 @@ fn of_elements(array: &dyn Array) -> bool {
 }
 
 /// Whether arrays of the one type are arrays of the other: names and nullability of nested fields
-/// do not change what lies in memory, but fields are told apart by their names.
+/// do not change what lies in memory, but fields are distinguished by their names.
 pub(crate) fn same(one: &DataType, other: &DataType) -> bool {
     let fields = |one: &Field, other: &Field| same(one.data_type(), other.data_type());
     match (one, other) {
         (DataType::List(a), DataType::List(b))
         | (DataType::LargeList(a), DataType::LargeList(b)) => fields(a, b),
         (DataType::Map(a, _), DataType::Map(b, _)) => match (a.data_type(), b.data_type()) {
-            // Producers name key and value as they like.
+            // The names of key and value differ between producers.
             (DataType::Struct(a), DataType::Struct(b)) => {
                 a.len() == b.len() && a.iter().zip(b).all(|(a, b)| fields(a, b))
             }

@@ -33,7 +33,7 @@ impl ColumnBuilder {
         Self::of_field(options.source(store), Field::new(COLUMN, data_type.clone(), true))
     }
 
-    /// Like [`Self::new`], for a type with what a field says of it beside its data type: metadata,
+    /// Like [`Self::new`], for a type with a field's properties beside its data type: metadata,
     /// such as an extension type's name, and whether the values of its dictionary are ordered.
     pub fn with_field(store: &Client, field: &Field, options: &BuilderOptions) -> Result<Self> {
         let field = field.clone().with_name(COLUMN).with_nullable(true);
@@ -81,7 +81,7 @@ impl ColumnBuilder {
         self.attempt(|node| node.append(array, false))
     }
 
-    /// Appends an array with what its field says: whether the values of its dictionary are ordered.
+    /// Appends an array with whether its field's dictionary is ordered.
     /// An ordered dictionary keeps its order here if this column has an ordered one, too.
     pub fn append_of(&mut self, field: &Field, array: &dyn Array) -> Result<()> {
         self.attempt(|node| node.append(array, field.dict_is_ordered() == Some(true)))
@@ -102,7 +102,7 @@ impl ColumnBuilder {
         self.attempt(|node| node.append_fixed(bytes))
     }
 
-    /// Appends a text, to a column of texts.
+    /// Appends a string, to a column of strings.
     pub fn append_str(&mut self, text: &str) -> Result<()> {
         if !matches!(self.data_type(), DataType::Utf8 | DataType::LargeUtf8) {
             return Err(Error::mismatch(self.data_type(), "text"));
@@ -172,7 +172,7 @@ impl ColumnBuilder {
         finished.seal(vec![Batch { rows: node.length, columns: vec![node] }], options)
     }
 
-    /// Gives up what was appended; its memory is free again, and warm for the next builder.
+    /// Discards what was appended; its memory is free again, and warm for the next builder.
     pub fn abort(self) {
         drop(self);
     }

@@ -2,7 +2,7 @@
 //!
 //! Arrays that are appended have dictionaries of their own. The values that they use are looked up
 //! by their row encoding, which is equal where values are, and appended if they are new; keys are
-//! written anew. Keys of values that were not used before an append failed are forgotten with it.
+//! written again. Keys of values that were not used before an append failed are forgotten with it.
 //! The values themselves are a node beside the keys, which grows by one value for each new key.
 
 use std::collections::HashMap;

@@ -17,7 +17,7 @@ use crate::ipc_decode::decode;
 use crate::memory::Bytes;
 use crate::parts::Stream;
 
-/// What kind of value the object holds: [`plasmon_proto::value::table_kind`].
+/// The kind of value in the object: [`plasmon_proto::value::table_kind`].
 pub(crate) type Kind = u8;
 
 /// The columns of one batch.

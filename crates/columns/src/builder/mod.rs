@@ -3,7 +3,7 @@
 //! ```text
 //! ColumnBuilder::new ─► append_array, append_values, append_str, append_null ─► finish ─► object
 //!                            │ store full, wrong type, too long                   nothing copied
-//!                            └─► error: what was appended before is there as before
+//!                            └─► error: the earlier values are unchanged
 //! ```
 //!
 //! A column is a tree of buffers ([`node`]), as an Arrow array is. Each buffer is a growing object

@@ -1,4 +1,4 @@
-//! The tree of buffers of one column: what an Arrow array is made of, while it grows.
+//! The tree of buffers of one column: the parts of an Arrow array, while it grows.
 
 use arrow_schema::{DataType, Field};
 
@@ -18,12 +18,12 @@ pub(crate) struct Node {
     source: Source,
 }
 
-/// What a node holds besides its validity.
+/// The contents of a node besides its validity.
 #[derive(Debug)]
 pub(crate) enum Values {
     /// Nothing: all nulls.
     Null,
-    /// Values of so many bytes each.
+    /// Values of a fixed number of bytes each.
     Fixed { width: usize, values: Bytes },
     /// Bits.
     Bool(Bits),
@@ -31,7 +31,7 @@ pub(crate) enum Values {
     Bytes { offsets: Offsets, data: Bytes },
     /// Offsets and the elements of all lists.
     List { offsets: Offsets, child: Box<Node> },
-    /// So many elements for each list.
+    /// A fixed number of elements for each list.
     FixedList { size: usize, child: Box<Node> },
     /// One node for each field.
     Struct(Vec<Node>),
@@ -56,12 +56,12 @@ impl Offsets {
         if self.wide { 8 } else { 4 }
     }
 
-    /// The first offset is there before the first value.
+    /// The first offset exists before the first value.
     pub(crate) fn begin(&mut self) -> Result<()> {
         if self.bytes.len() == 0 { self.bytes.push(&[0; 8][..self.width()]) } else { Ok(()) }
     }
 
-    /// Whether values of so many bytes or elements more can be counted.
+    /// Whether the counts have room for this many bytes or elements more.
     pub(crate) fn holds(&self, more: u64) -> bool {
         let most = if self.wide { i64::MAX as u64 } else { i32::MAX as u64 };
         self.end.checked_add(more).is_some_and(|end| end <= most)
@@ -140,9 +140,9 @@ impl Node {
         self.validity.as_ref().map(Bits::bytes)
     }
 
-    /// Notes that `count` values more are there, all valid or all null.
+    /// Notes `count` more values, all valid or all null.
     pub(crate) fn note(&mut self, valid: bool, count: usize) -> Result<()> {
-        // What has no validity: a null list of nulls is all that there is.
+        // A column without a validity: its nulls need only the count.
         let counted = !matches!(self.values, Values::Null);
         if counted && (!valid || self.validity.is_some()) {
             self.bitmap()?.push_many(valid, count)?;
@@ -152,7 +152,7 @@ impl Node {
         Ok(())
     }
 
-    /// Notes that values more are there, with the validity of `nulls`.
+    /// Notes more values, with the validity of `nulls`.
     pub(crate) fn note_nulls(&mut self, nulls: &arrow_buffer::NullBuffer) -> Result<()> {
         let bits = nulls.inner();
         self.bitmap()?.push_bits(bits.values(), bits.offset(), bits.len())?;
@@ -184,7 +184,7 @@ impl Node {
         Mark { length: own[0] as usize, null_count: own[1] as usize, end: ends, children }
     }
 
-    /// Takes back everything behind the mark.
+    /// Takes back everything after the mark.
     pub(crate) fn rewind(&mut self, mark: &Mark) {
         (self.length, self.null_count) = (mark.length, mark.null_count);
         if let Some(validity) = &mut self.validity {
@@ -213,7 +213,7 @@ impl Node {
         }
     }
 
-    /// Takes back what follows so many values and nulls, in a node of one buffer.
+    /// Truncates a node of one buffer to a number of values and nulls.
     pub(crate) fn rewind_simple(&mut self, (length, null_count): (usize, usize)) {
         self.rewind(&Mark { length, null_count, end: 0, children: Vec::new() });
     }
@@ -245,7 +245,7 @@ impl Node {
 
     /// Takes the validity's memory out.
     pub(crate) fn into_parts(self) -> (Option<Bytes>, Values) {
-        // Without nulls there is no need for a bitmap, whatever happened before.
+        // Without nulls there is no need for a bitmap, in any case.
         let validity = self.validity.filter(|_| self.null_count > 0).map(Bits::into_bytes);
         (validity, self.values)
     }

@@ -1,7 +1,7 @@
 //! The tree of a column as an Arrow IPC stream whose buffers stay where they are.
 //!
 //! An IPC stream is a sequence of messages, each a header and a body of buffers. Here the headers
-//! are made, and the buffers are named in the order in which the format wants them: a node, its
+//! are made, and the buffers are named in the order of the format: a node, its
 //! validity, its values, its children. Dictionaries go before the batch that uses them.
 
 use arrow_ipc::FieldNode;
@@ -17,7 +17,7 @@ use crate::message::{self, Body, dictionary_number};
 pub(crate) enum Slot<'a> {
     /// Absent, as the validity of an array without nulls.
     Empty,
-    /// So many zeroes: the offsets of an array without values.
+    /// A number of zeroes: the offsets of an array without values.
     Zeroes(usize),
     /// Memory.
     Bytes(&'a Bytes),
@@ -33,7 +33,7 @@ impl Slot<'_> {
     }
 }
 
-/// What takes the stream: headers and padding as bytes, buffers by name.
+/// The receiver of a stream: headers and padding as bytes, buffers by name.
 pub(crate) trait Sink {
     /// Takes bytes.
     fn bytes(&mut self, bytes: &[u8]);

@@ -50,7 +50,7 @@ impl TableBuilder {
         self.columns.iter().map(ColumnBuilder::len).min().unwrap_or(0)
     }
 
-    /// One column, to be built by itself; `None` when there is none of this name. At the end all
+    /// One column, to be built separately; `None` when there is none of this name. At the end all
     /// columns must be equally long.
     pub fn column(&mut self, name: &str) -> Option<&mut ColumnBuilder> {
         let at = self.schema.index_of(name).ok()?;
@@ -195,7 +195,7 @@ impl TableBuilder {
         ColumnSet { store, schema, kind: table_kind::TABLE }.seal(batches, options)
     }
 
-    /// Gives up what was appended.
+    /// Discards what was appended.
     pub fn abort(self) {
         drop(self);
     }

@@ -34,7 +34,7 @@ const GROWN_PER_OWN: usize = 16;
 /// But not below this: an object of its own costs a request to the daemon.
 const GROWN_BYTES_MIN: usize = 64 << 10;
 
-/// Where buffers of no bytes are: an address that nobody reads, aligned as all are.
+/// Where buffers of no bytes are: an address that is never read, aligned as all are.
 const NOWHERE: usize = 64;
 
 /// A pool of buffers in a store. Threads may share it.
@@ -72,14 +72,14 @@ impl Pool {
         &self.store
     }
 
-    /// What the pool has done so far.
+    /// The counters of the pool so far.
     pub fn stats(&self) -> PoolStats {
         let state = self.lock();
         PoolStats { slab_bytes: state.slabs.bytes(), ..state.stats }
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        // Every step leaves the state whole; a panic in between would be a fault of ours.
+        // Every step leaves the state consistent; a panic in between would be a bug.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

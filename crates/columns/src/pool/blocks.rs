@@ -20,7 +20,7 @@ pub(super) enum Place {
 pub(super) struct Block {
     pub(super) bytes: usize,
     pub(super) place: Place,
-    /// What it was shared as.
+    /// The object that it was shared as.
     pub(super) shared: Option<Member>,
 }
 

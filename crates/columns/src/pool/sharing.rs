@@ -16,7 +16,7 @@ use crate::ipc_encode::StreamPieces;
 
 const SHARING: &str = "sharing buffers";
 
-/// What became of a table that was shared.
+/// The outcome of sharing a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShareOutcome {
     /// The object.
@@ -38,7 +38,7 @@ impl Pool {
         let state = self.lock();
         let (mut inside, mut outside) = (0, 0);
         let mut held: BTreeMap<usize, u64> = BTreeMap::new();
-        // Slices of one array name its buffers again and again.
+        // Slices of one array name its buffers repeatedly.
         let mut seen = HashSet::new();
         for buffer in stream.buffers().filter(|it| seen.insert((it.as_ptr() as usize, it.len()))) {
             match state.block_of(buffer) {
@@ -63,7 +63,7 @@ impl Pool {
     }
 
     /// Makes a composite object of a table: buffers that lie in the pool become members where they
-    /// are, the others are copied. `kind` and `text` say what the table was, see
+    /// are, the others are copied. `kind` and `text` are the table's original type, see
     /// [`plasmon_proto::value::ValueHeader`].
     pub(crate) fn share(
         &self,

@@ -126,8 +126,8 @@ impl Slabs {
             }
             return true;
         }
-        let behind = self.slabs.get(&spot.slab).and_then(|slab| slab.holes.get(&end.offset));
-        match behind.copied() {
+        let next = self.slabs.get(&spot.slab).and_then(|slab| slab.holes.get(&end.offset));
+        match next.copied() {
             Some(length) if length >= after - before => {
                 self.take(end, length, after - before);
                 true
@@ -186,8 +186,8 @@ impl Slabs {
     /// Clears what lies between a buffer that is not published and the next one: it is published
     /// with the buffer, and would hold what an earlier buffer held there.
     pub(crate) fn clear_padding(&mut self, spot: Spot, bytes: usize) {
-        let behind = Spot { offset: spot.offset + bytes as u64, ..spot };
-        if let Some(padding) = self.bytes_at_mut(behind, rounded(bytes) as usize - bytes) {
+        let rest = Spot { offset: spot.offset + bytes as u64, ..spot };
+        if let Some(padding) = self.bytes_at_mut(rest, rounded(bytes) as usize - bytes) {
             padding.fill(0);
         }
     }
@@ -213,7 +213,7 @@ impl Slabs {
         copied
     }
 
-    /// Makes buffers that lie one behind the other an object, in place.
+    /// Makes buffers that lie one after the other an object, in place.
     pub(crate) fn publish(
         &mut self,
         spot: Spot,

@@ -1,6 +1,6 @@
-//! What a pool counts.
+//! The counters of a pool.
 
-/// What a pool has done.
+/// The counters of a pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PoolStats {
     /// Bytes of buffers that are in use.

@@ -12,7 +12,7 @@ use arrow_schema::{DataType, TimeUnit};
 
 use super::records::Field;
 use super::values::{
-    Moment, Whole, boolean, date, is_null_word, moment, real, time, trimmed, whole,
+    Integer, Moment, boolean, date, is_null_word, moment, real, time, trimmed, whole,
 };
 
 /// The values of one column so far. Nothing is allocated before there is a value: files may have
@@ -26,7 +26,7 @@ pub(super) enum Column {
     Dates(PrimitiveBuilder<Date32Type>),
     Times(PrimitiveBuilder<Time32SecondType>),
     Moments { unit: TimeUnit, zone: Option<Arc<str>>, values: PrimitiveBuilder<Int64Type> },
-    Texts(StringBuilder),
+    Strings(StringBuilder),
 }
 
 /// Why a field cannot be added.
@@ -54,7 +54,7 @@ impl Column {
                 zone: zone.clone(),
                 values: PrimitiveBuilder::with_capacity(0),
             },
-            DataType::Utf8 => Self::Texts(StringBuilder::with_capacity(0, 0)),
+            DataType::Utf8 => Self::Strings(StringBuilder::with_capacity(0, 0)),
             _ => return None,
         })
     }
@@ -62,7 +62,7 @@ impl Column {
     /// Adds a field.
     #[inline]
     pub(super) fn push(&mut self, field: Field<'_>) -> Result<(), FieldError> {
-        if let Self::Texts(values) = self {
+        if let Self::Strings(values) = self {
             if field.bytes.is_empty() && !field.quoted {
                 values.append_null();
                 return Ok(());
@@ -88,7 +88,7 @@ impl Column {
             Self::Reals(values) => values.append_null(),
             Self::Dates(values) => values.append_null(),
             Self::Times(values) => values.append_null(),
-            Self::Texts(values) => values.append_null(),
+            Self::Strings(values) => values.append_null(),
         }
     }
 
@@ -96,13 +96,13 @@ impl Column {
         match self {
             Self::Booleans(values) => values.append_value(boolean(bytes)?),
             Self::Signed(values) => match whole(bytes)? {
-                Whole::Signed(value) => values.append_value(value),
+                Integer::Signed(value) => values.append_value(value),
                 _ => return None,
             },
             Self::Unsigned(values) => match whole(bytes)? {
-                Whole::Signed(value) => values.append_value(u64::try_from(value).ok()?),
-                Whole::Unsigned(value) => values.append_value(value),
-                Whole::Huge => return None,
+                Integer::Signed(value) => values.append_value(u64::try_from(value).ok()?),
+                Integer::Unsigned(value) => values.append_value(value),
+                Integer::Huge => return None,
             },
             Self::Reals(values) => values.append_value(real(bytes)?),
             Self::Dates(values) => values.append_value(date(bytes)?),
@@ -120,12 +120,12 @@ impl Column {
                 }
                 values.append_value(found.in_units(per_second(*unit))?);
             }
-            Self::Nulls(_) | Self::Texts(_) => return None,
+            Self::Nulls(_) | Self::Strings(_) => return None,
         }
         Some(())
     }
 
-    /// What was added, as an array; the column is empty then.
+    /// The added values as an array; the column is empty then.
     pub(super) fn finish(&mut self) -> ArrayRef {
         match self {
             Self::Nulls(count) => Arc::new(NullArray::new(std::mem::take(count))),
@@ -135,7 +135,7 @@ impl Column {
             Self::Reals(values) => Arc::new(values.finish()),
             Self::Dates(values) => Arc::new(values.finish()),
             Self::Times(values) => Arc::new(values.finish()),
-            Self::Texts(values) => Arc::new(values.finish()),
+            Self::Strings(values) => Arc::new(values.finish()),
             Self::Moments { unit, zone, values } => {
                 let (values, zone) = (values.finish(), zone.clone());
                 match unit {

@@ -1,4 +1,4 @@
-//! What the fields of a column are, and the type that holds all of them without loss.
+//! The kinds of a column's fields, and the type that holds all of them without loss.
 //!
 //! ```text
 //! each field ─► its kind ─► added to the kinds of its column ─► after the last field: the type
@@ -7,9 +7,9 @@
 use arrow_schema::{DataType, TimeUnit};
 
 use super::records::Field;
-use super::values::{Whole, boolean, date, is_null_word, is_real, moment, time, trimmed, whole};
+use super::values::{Integer, boolean, date, is_null_word, is_real, moment, time, trimmed, whole};
 
-/// The zone of columns whose moments say how far they are from UTC.
+/// The zone of columns whose timestamps have an offset from UTC.
 pub(super) const ZONE: &str = "UTC";
 
 /// Units of a second that timestamps are in, and how many digits of a fraction they hold.
@@ -30,7 +30,7 @@ impl Kinds {
     /// A word for a missing value, or nothing in quotes: nulls beside anything but text.
     const WORD: u32 = 1;
     const BOOLEAN: u32 = 1 << 1;
-    /// Whole numbers: those of 64 bits with a sign, and which of them need it; those of 64 bits
+    /// Integer numbers: those of 64 bits with a sign, and which of them need it; those of 64 bits
     /// without one alone; those of more bits.
     const WHOLE: u32 = 1 << 2;
     const NEGATIVE: u32 = 1 << 3;
@@ -141,10 +141,10 @@ fn kind(bytes: &[u8]) -> u32 {
 
 fn number_or_moment(bytes: &[u8]) -> u32 {
     match whole(bytes) {
-        Some(Whole::Signed(0..)) => return Kinds::WHOLE,
-        Some(Whole::Signed(_)) => return Kinds::WHOLE | Kinds::NEGATIVE,
-        Some(Whole::Unsigned(_)) => return Kinds::UNSIGNED,
-        Some(Whole::Huge) => return Kinds::HUGE,
+        Some(Integer::Signed(0..)) => return Kinds::WHOLE,
+        Some(Integer::Signed(_)) => return Kinds::WHOLE | Kinds::NEGATIVE,
+        Some(Integer::Unsigned(_)) => return Kinds::UNSIGNED,
+        Some(Integer::Huge) => return Kinds::HUGE,
         None => {}
     }
     if is_real(bytes) {

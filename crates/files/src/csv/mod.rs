@@ -20,7 +20,7 @@ use columns::{Column, FieldError};
 use kinds::Kinds;
 use records::Records;
 
-/// What else is found between fields, in words and as `--delimiter` takes it.
+/// Other common delimiters, in words and as `--delimiter` takes them.
 const OTHERS: [(char, &str, &str); 4] =
     [(',', "comma", "','"), (';', "semicolon", "';'"), ('\t', "tab", "tab"), ('|', "bar", "'|'")];
 
@@ -137,8 +137,8 @@ impl Rows {
         }
         let columns = schema.fields().iter().map(|field| {
             Column::new(field.data_type()).ok_or_else(|| {
-                let told = format!("a CSV file has no {}", field.data_type());
-                Error::Arrow(ArrowError::SchemaError(told))
+                let detail = format!("a CSV file has no {}", field.data_type());
+                Error::Arrow(ArrowError::SchemaError(detail))
             })
         });
         let columns = columns.collect::<Result<_>>()?;

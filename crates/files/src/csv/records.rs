@@ -40,7 +40,7 @@ pub(super) struct Field<'a> {
     pub(super) quoted: bool,
 }
 
-/// What a scan of the window found.
+/// The result of a scan of the window.
 enum Scan {
     /// A record that ends before this place.
     Record(usize),
@@ -298,10 +298,10 @@ mod tests {
     }
 
     #[test]
-    fn a_quote_that_does_not_end_is_told_with_its_line() {
+    fn a_quote_that_does_not_end_is_reported_with_its_line() {
         for piece in 1..10 {
-            let told = records("a\n\"b\nc\n", piece).unwrap_err();
-            assert!(matches!(told, Error::OpenQuote { line: 2 }), "{told}");
+            let error = records("a\n\"b\nc\n", piece).unwrap_err();
+            assert!(matches!(error, Error::OpenQuote { line: 2 }), "{error}");
         }
     }
 }

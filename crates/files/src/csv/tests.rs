@@ -34,14 +34,14 @@ fn a_value_that_comes_late_is_there() {
 #[test]
 fn fields_become_values_of_their_column() {
     let file = b"n,b,t,s,z\n 1 ,TRUE,2024-01-01,,\"\"\n\"\",NA,1970-01-01T00:00:01Z,\"\",x\n";
-    let told = rows(file, 10).unwrap();
-    let batch = &told[0];
+    let found = rows(file, 10).unwrap();
+    let batch = &found[0];
     assert_eq!(batch.column(0).as_primitive::<Int64Type>(), &Int64::from(vec![Some(1), None]));
     assert_eq!(batch.column(1).as_boolean(), &BooleanArray::from(vec![Some(true), None]));
     assert_eq!(batch.column(2).data_type(), &DataType::Utf8, "a date has no zone");
-    let texts = |at: usize| batch.column(at).as_string::<i32>().iter().collect::<Vec<_>>();
-    assert_eq!(texts(3), [None, Some("")], "quotes tell an empty text from none");
-    assert_eq!(texts(4), [Some(""), Some("x")]);
+    let strings = |at: usize| batch.column(at).as_string::<i32>().iter().collect::<Vec<_>>();
+    assert_eq!(strings(3), [None, Some("")], "quotes tell an empty text from none");
+    assert_eq!(strings(4), [Some(""), Some("x")]);
     let moments = rows(b"t\n2024-01-01\n1970-01-01 00:00:01\n", 10).unwrap();
     let moments = moments[0].column(0);
     assert_eq!(moments.data_type(), &DataType::Timestamp(TimeUnit::Second, None));
@@ -51,7 +51,7 @@ fn fields_become_values_of_their_column() {
 type Int64 = arrow_array::Int64Array;
 
 #[test]
-fn what_is_wrong_is_told_with_its_line() {
+fn what_is_wrong_is_reported_with_its_line() {
     for (file, wanted) in [
         (&b""[..], "it is empty"),
         (b"\n\n", "blank"),
@@ -66,8 +66,8 @@ fn what_is_wrong_is_told_with_its_line() {
         (b"a,b\nx,y\nz,\xFF\n", "line 3, column \"b\": the string is not UTF-8"),
         (b"a,\xFF\n", "its first line is not UTF-8"),
     ] {
-        let told = rows(file, 10).map(|_| ()).unwrap_err().to_string();
-        assert!(told.contains(wanted), "{}: {told}", String::from_utf8_lossy(file));
+        let found = rows(file, 10).map(|_| ()).unwrap_err().to_string();
+        assert!(found.contains(wanted), "{}: {found}", String::from_utf8_lossy(file));
     }
     for good in [&b"a\n"[..], b"a,b;c\n", b"\"a;b\"\n1\n"] {
         assert!(rows(good, 10).is_ok(), "{}", String::from_utf8_lossy(good));
@@ -76,12 +76,12 @@ fn what_is_wrong_is_told_with_its_line() {
 
 /// A value that does not fit, because the file is another one by now, is an error with its line.
 #[test]
-fn a_file_that_changes_between_the_two_readings_is_told() {
+fn a_file_that_changes_between_the_two_readings_is_reported() {
     let schema = Arc::new(Columns::of(text(b"a,b\n1,2\n"), b',').unwrap().schema());
     let read =
         |bytes| -> Result<Vec<_>> { Rows::new(text(bytes), b',', schema.clone(), 9)?.collect() };
-    let told = read(b"a,b\n1,2\n3,x\n").unwrap_err().to_string();
-    assert!(told.starts_with("line 3, column \"b\": \"x\" is not Int64"), "{told}");
+    let found = read(b"a,b\n1,2\n3,x\n").unwrap_err().to_string();
+    assert!(found.starts_with("line 3, column \"b\": \"x\" is not Int64"), "{found}");
     assert!(matches!(read(b"a,c\n1,2\n"), Err(Error::OtherColumns)));
 }
 

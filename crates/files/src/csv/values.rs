@@ -1,4 +1,4 @@
-//! What single fields mean: numbers, dates and times.
+//! The values of single fields: numbers, dates and times.
 //!
 //! Inference and reading use the same functions, so what was inferred from a field is what it is
 //! read as.
@@ -46,7 +46,7 @@ fn signed(bytes: &[u8]) -> (bool, &[u8]) {
 
 /// A whole number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Whole {
+pub(super) enum Integer {
     Signed(i64),
     /// More than [`i64::MAX`].
     Unsigned(u64),
@@ -55,7 +55,7 @@ pub(super) enum Whole {
 }
 
 /// A whole number: digits, with a sign or without.
-pub(super) fn whole(bytes: &[u8]) -> Option<Whole> {
+pub(super) fn whole(bytes: &[u8]) -> Option<Integer> {
     let (is_negative, digits) = signed(bytes);
     if digits.is_empty() {
         return None;
@@ -73,9 +73,9 @@ pub(super) fn whole(bytes: &[u8]) -> Option<Whole> {
         });
     }
     Some(match (is_huge, is_negative) {
-        (true, _) => Whole::Huge,
-        (false, true) => 0_i64.checked_sub_unsigned(value).map_or(Whole::Huge, Whole::Signed),
-        (false, false) => i64::try_from(value).map_or(Whole::Unsigned(value), Whole::Signed),
+        (true, _) => Integer::Huge,
+        (false, true) => 0_i64.checked_sub_unsigned(value).map_or(Integer::Huge, Integer::Signed),
+        (false, false) => i64::try_from(value).map_or(Integer::Unsigned(value), Integer::Signed),
     })
 }
 
@@ -139,7 +139,7 @@ fn is_real_syntax(bytes: &[u8]) -> Syntax {
     }
 }
 
-/// A number of so many digits.
+/// A number with a fixed number of digits.
 fn number(bytes: &[u8]) -> Option<i64> {
     bytes.iter().try_fold(0, |value, byte| {
         byte.is_ascii_digit().then(|| value * 10 + i64::from(byte - b'0'))
@@ -196,12 +196,12 @@ pub(super) struct Moment {
     pub(super) nanoseconds: u32,
     /// Digits of the fraction of a second, 9 at most.
     pub(super) digits: u8,
-    /// Whether it says how far its clock is from UTC.
+    /// Whether it has an offset from UTC.
     pub(super) zoned: bool,
 }
 
 impl Moment {
-    /// In units of which a second has so many.
+    /// In units; the value is how many a second has.
     pub(super) fn in_units(self, per_second: i64) -> Option<i64> {
         let part = i64::from(self.nanoseconds) / (1_000_000_000 / per_second);
         // Just above the least value the seconds alone would not fit.
@@ -265,14 +265,14 @@ mod tests {
     #[test]
     fn whole_numbers_are_what_their_digits_say() {
         for (text, wanted) in [
-            ("0", Some(Whole::Signed(0))),
-            ("+007", Some(Whole::Signed(7))),
-            ("-9223372036854775808", Some(Whole::Signed(i64::MIN))),
-            ("-9223372036854775809", Some(Whole::Huge)),
-            ("9223372036854775808", Some(Whole::Unsigned(1 << 63))),
-            ("18446744073709551615", Some(Whole::Unsigned(u64::MAX))),
-            ("18446744073709551616", Some(Whole::Huge)),
-            ("99999999999999999999999", Some(Whole::Huge)),
+            ("0", Some(Integer::Signed(0))),
+            ("+007", Some(Integer::Signed(7))),
+            ("-9223372036854775808", Some(Integer::Signed(i64::MIN))),
+            ("-9223372036854775809", Some(Integer::Huge)),
+            ("9223372036854775808", Some(Integer::Unsigned(1 << 63))),
+            ("18446744073709551615", Some(Integer::Unsigned(u64::MAX))),
+            ("18446744073709551616", Some(Integer::Huge)),
+            ("99999999999999999999999", Some(Integer::Huge)),
             ("", None),
             ("-", None),
             ("1_000", None),
