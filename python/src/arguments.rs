@@ -77,18 +77,18 @@ pub(crate) fn seconds(given: Option<f64>) -> PyResult<Option<Duration>> {
 
 /// How long a get waits for objects that do not exist yet.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Patience {
+pub(crate) enum GetTimeout {
     /// Not at all: a missing object is an error at once.
     None,
     /// For this long; `None` without a limit.
     Within(Option<Duration>),
 }
 
-/// How long a call is to wait: a timeout asks for a wait, as `wait` does.
-pub(crate) fn patience(timeout: Option<f64>, wait: bool) -> PyResult<Patience> {
+/// How long a get waits: a timeout asks for a wait, as `wait` does.
+pub(crate) fn get_timeout(timeout: Option<f64>, wait: bool) -> PyResult<GetTimeout> {
     match seconds(timeout)? {
-        None if timeout.is_none() && !wait => Ok(Patience::None),
-        timeout => Ok(Patience::Within(timeout)),
+        None if timeout.is_none() && !wait => Ok(GetTimeout::None),
+        timeout => Ok(GetTimeout::Within(timeout)),
     }
 }
 

@@ -100,7 +100,7 @@ pub(crate) fn read_arrow<'py>(memory: &Bound<'py, PyAny>) -> PyResult<Bound<'py,
     let (start, bytes) = lent.memory();
     let data = match NonNull::new(start).filter(|_| bytes != 0) {
         None => ArrowBuffer::from_vec(Vec::<u8>::new()),
-        // SAFETY: the view keeps so many bytes where they are until the buffer's last clone drops
+        // SAFETY: the view keeps that many bytes where they are until the buffer's last clone drops
         // it. The reader takes their values for changing ones.
         Some(start) => unsafe {
             ArrowBuffer::from_custom_allocation(start, bytes, Arc::new(AssertUnwindSafe(lent)))

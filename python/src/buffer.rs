@@ -25,12 +25,12 @@ use crate::error::raised;
 #[pyclass(frozen, module = "plasmon", name = "Buffer", weakref)]
 #[derive(Debug)]
 pub(crate) struct Buffer {
-    held: Mutex<Held>,
+    state: Mutex<State>,
     trusted: bool,
 }
 
 #[derive(Debug)]
-struct Held {
+struct State {
     buffer: Option<plasmon_client::Buffer>,
     exports: usize,
     lent: bool,
@@ -41,18 +41,18 @@ impl Buffer {
     /// one anyway can have written it.
     #[inline]
     pub(crate) fn new(buffer: plasmon_client::Buffer, trusted: bool) -> Self {
-        Self { held: Mutex::new(Held { buffer: Some(buffer), exports: 0, lent: false }), trusted }
+        Self { state: Mutex::new(State { buffer: Some(buffer), exports: 0, lent: false }), trusted }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Held> {
+    fn lock(&self) -> MutexGuard<'_, State> {
         // Nothing panics while it holds this lock, and a count is never half written.
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Looks at the held object.
     pub(crate) fn with<T>(&self, look: impl FnOnce(&plasmon_client::Buffer) -> T) -> PyResult<T> {
-        let held = self.lock();
-        Ok(look(Self::ours(&held)?))
+        let state = self.lock();
+        Ok(look(Self::ours(&state)?))
     }
 
     /// Whether the bytes need no validation.
@@ -62,17 +62,17 @@ impl Buffer {
 
     /// Counts one more that looks at the data; the address and the length of it.
     pub(crate) fn count(&self) -> PyResult<(*const u8, usize)> {
-        let mut held = self.lock();
-        let data = Self::ours(&held)?.data();
+        let mut state = self.lock();
+        let data = Self::ours(&state)?.data();
         let part = (data.as_ptr(), data.len());
-        held.exports += 1;
+        state.exports += 1;
         Ok(part)
     }
 
     /// The held object, unless it was released or belongs to the process that this one was forked
     /// from.
-    fn ours(held: &Held) -> PyResult<&plasmon_client::Buffer> {
-        let buffer = held.buffer.as_ref().ok_or_else(was_released)?;
+    fn ours(state: &State) -> PyResult<&plasmon_client::Buffer> {
+        let buffer = state.buffer.as_ref().ok_or_else(was_released)?;
         buffer.check_ours().map_err(|error| Python::attach(|py| raised(py, &error)))?;
         Ok(buffer)
     }
@@ -94,16 +94,16 @@ impl Buffer {
 
     /// Unpins the object, unless something counted or lent refers to its memory.
     pub(crate) fn unpin(&self) -> PyResult<()> {
-        let mut held = self.lock();
-        if held.exports != 0 || held.lent {
-            return Err(PyBufferError::new_err(if held.lent {
+        let mut state = self.lock();
+        if state.exports != 0 || state.lent {
+            return Err(PyBufferError::new_err(if state.lent {
                 "an array still refers to the buffer: drop both and the object is released"
             } else {
                 "a memoryview, array or Arrow buffer still refers to the object: drop it first"
             }));
         }
-        let buffer = held.buffer.take();
-        drop(held);
+        let buffer = state.buffer.take();
+        drop(state);
         drop(buffer);
         Ok(())
     }

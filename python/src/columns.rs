@@ -28,7 +28,7 @@ use crate::store::Store;
 
 const BUILDING: &str = "building a column";
 
-/// What is built.
+/// The column or table that is built.
 #[derive(Debug)]
 enum ColumnTarget {
     Column(Box<ColumnBuilder>),
@@ -39,7 +39,7 @@ enum ColumnTarget {
 #[pyclass(frozen, module = "plasmon._native", name = "_Columns", weakref)]
 #[derive(Debug)]
 pub(crate) struct Columns {
-    /// `None` once it was given up.
+    /// `None` once it was aborted.
     built: Mutex<Option<ColumnTarget>>,
 }
 
@@ -63,7 +63,7 @@ impl Columns {
         let done = call(py, || Ok::<_, PyErr>(lock(&self.built)?.as_mut().map(work)))??;
         match done {
             Some(outcome) => outcome.map_err(|error| raised_by_columns(py, BUILDING, error)),
-            None => Err(PyValueError::new_err("the builder was given up")),
+            None => Err(PyValueError::new_err("the builder was aborted")),
         }
     }
 
@@ -190,7 +190,7 @@ impl Columns {
         })
     }
 
-    /// Whether it was given up.
+    /// Whether it was aborted.
     #[getter]
     fn aborted(&self) -> PyResult<bool> {
         Ok(lock(&self.built)?.is_none())

@@ -39,12 +39,12 @@ struct Tensor {
     deleter: Option<unsafe extern "C" fn(*mut Tensor)>,
     flags: u64,
     tensor: DlTensor,
-    // Behind what dlpack.h knows: what the pointers above point to.
+    // After the fields of dlpack.h: what the pointers above point to.
     export: Export,
     extents: Vec<i64>,
 }
 
-/// What DLPack is told of an object: an array by its element type, anything else as bytes.
+/// An object for DLPack: an array by its element type, anything else as bytes.
 fn layout(buffer: &plasmon_client::Buffer) -> PyResult<Layout> {
     match Layout::of_array(buffer) {
         Ok(layout) => Ok(layout),
@@ -122,6 +122,6 @@ unsafe extern "C" fn destroy(capsule: *mut ffi::PyObject) {
         }
         ffi::PyCapsule_GetPointer(capsule, NAME.as_ptr())
     };
-    // SAFETY: the capsule still has its first name, so nobody else frees the tensor.
+    // SAFETY: the capsule still has its first name, so the tensor is not freed elsewhere.
     unsafe { delete(tensor.cast()) };
 }

@@ -15,7 +15,7 @@ use pyo3::prelude::*;
 use crate::error::OrRaise;
 
 thread_local! {
-    /// What stops the work of this thread, for threads that are not Python's.
+    /// Stops the work of this thread, for threads that are not Python's.
     static PROGRESS: RefCell<Option<Arc<Progress>>> = const { RefCell::new(None) };
 }
 

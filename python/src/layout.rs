@@ -1,4 +1,4 @@
-//! What lies in a buffer: elements of one type in a shape, or plain bytes.
+//! The layout of a buffer: elements of one type in a shape, or plain bytes.
 //!
 //! The buffer protocol, the array interface and DLPack all answer from here, so they agree. An
 //! array whose element type has no name in all three (dates, strings, structures, another byte

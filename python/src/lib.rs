@@ -36,7 +36,7 @@
 //!   `Sorted`, HDF5's reads, sealing under views), does not wait for objects: `request_timeout`,
 //!   60 s, is for the daemon's answer alone. Spilled objects come back within another 60 s. `put`,
 //!   `create`, builders and `ingest` find room now or within `patience=`; Spark's calls within
-//!   `patienceMs`. `connect` and `start` have timeouts, and a broken connection is restored within
+//!   `timeoutMs`. `connect` and `start` have timeouts, and a broken connection is restored within
 //!   `reconnect_timeout`. Values passed between processes arrive within `RECEIVE_TIMEOUT_S`. Only
 //!   these wait without a limit: `wait=True`, `wait()`, `wait_async()`, a subscription,
 //!   `plasmon get --wait`, `plasmon watch`, `PLASMON_FOREVER`, and `plasmon.plasma`, as Plasma did.

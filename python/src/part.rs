@@ -8,9 +8,9 @@ use pyo3::prelude::*;
 
 use crate::buffer::Buffer;
 
-/// Which bytes of an object.
+/// A section of an object's bytes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Which {
+pub(crate) enum Section {
     Data,
     /// What follows the data, without its first bytes.
     Metadata {
@@ -23,13 +23,16 @@ pub(crate) enum Which {
 #[derive(Debug)]
 pub(crate) struct Part {
     owner: Py<Buffer>,
-    which: Which,
+    section: Section,
 }
 
 impl Part {
     /// Some bytes of `owner`.
-    pub(crate) fn new<'py>(owner: &Bound<'py, Buffer>, which: Which) -> PyResult<Bound<'py, Self>> {
-        Bound::new(owner.py(), Self { owner: owner.clone().unbind(), which })
+    pub(crate) fn new<'py>(
+        owner: &Bound<'py, Buffer>,
+        section: Section,
+    ) -> PyResult<Bound<'py, Self>> {
+        Bound::new(owner.py(), Self { owner: owner.clone().unbind(), section })
     }
 }
 
@@ -45,15 +48,15 @@ impl Part {
         view: *mut ffi::Py_buffer,
         flags: c_int,
     ) -> PyResult<()> {
-        let (owner, which) = (slf.get().owner.get(), slf.get().which);
+        let (owner, section) = (slf.get().owner.get(), slf.get().section);
         owner.count()?;
-        let bytes = |buffer: &plasmon_client::Buffer| match which {
-            Which::Data => buffer.data().as_ptr_range(),
-            Which::Metadata { skip } => buffer.metadata()[skip..].as_ptr_range(),
+        let bytes = |buffer: &plasmon_client::Buffer| match section {
+            Section::Data => buffer.data().as_ptr_range(),
+            Section::Metadata { skip } => buffer.metadata()[skip..].as_ptr_range(),
         };
         let filled = owner.with(bytes).and_then(|part| {
             let part = (part.start.cast_mut(), part.end as usize - part.start as usize);
-            // SAFETY: as in Buffer::__getbuffer__; metadata lies behind the data under the same
+            // SAFETY: as in Buffer::__getbuffer__; metadata lies after the data under the same
             // pin.
             unsafe { fill(slf.as_any(), view, part, true, flags) }
         });

@@ -46,7 +46,7 @@ impl Pool {
         PyCapsule::new_with_value(py, AllocatorTable::owned(Arc::clone(&self.pool)), API)
     }
 
-    /// What the pool has done so far.
+    /// The counters of the pool so far.
     fn stats(&self) -> HashMap<&'static str, u64> {
         self.pool.stats().named().into()
     }

@@ -15,7 +15,7 @@ use pyo3::types::{PyAny, PyCapsule, PyDict, PyMemoryView, PyTuple};
 use crate::buffer::Buffer;
 use crate::id::Id;
 use crate::layout::Layout;
-use crate::part::{Part, Which};
+use crate::part::{Part, Section};
 use crate::{arrow_read, dlpack};
 
 /// The header of an object as Python sees it: kind, order (`C` or `F`), shape, text.
@@ -76,21 +76,21 @@ impl Buffer {
     #[getter]
     fn data<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyMemoryView>> {
         slf.get().with(|_| ())?;
-        PyMemoryView::from(Part::new(slf, Which::Data)?.as_any())
+        PyMemoryView::from(Part::new(slf, Section::Data)?.as_any())
     }
 
     /// A read-only view of the metadata that the creator gave.
     #[getter]
     fn metadata<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyMemoryView>> {
         let own = slf.get().with(own_metadata_at)?;
-        PyMemoryView::from(Part::new(slf, Which::Metadata { skip: own })?.as_any())
+        PyMemoryView::from(Part::new(slf, Section::Metadata { skip: own })?.as_any())
     }
 
     /// A read-only view of everything after the data: the value header, then the creator's
     /// metadata.
     #[getter]
     fn stored_metadata<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyMemoryView>> {
-        PyMemoryView::from(Part::new(slf, Which::Metadata { skip: 0 })?.as_any())
+        PyMemoryView::from(Part::new(slf, Section::Metadata { skip: 0 })?.as_any())
     }
 
     /// The value header (kind, order, shape, text), None for an object without one.

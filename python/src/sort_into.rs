@@ -22,7 +22,7 @@ use crate::store::Store;
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Target {
-    /// What each object comes back as.
+    /// The form of each object when it is read.
     kind: u8,
     name: Option<String>,
 }
@@ -38,7 +38,7 @@ impl Target {
     }
 }
 
-/// What the package asks for; all of it is always given.
+/// The package's options; all of them are always given.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct SortOptions<'py> {
@@ -130,7 +130,7 @@ pub(crate) fn sort_into(
     settle(py, client, outcome.unwrap_or_else(|| Err(of_panic(panic))), stopped)
 }
 
-/// Everything that the sort needs, so that it can run on a thread of its own.
+/// Everything that the sort needs, so that it can run on its own thread.
 struct Task {
     output: Output,
     table: Table,
@@ -154,7 +154,7 @@ impl Task {
     }
 }
 
-/// What a sort gives its caller: the partitions, unless it was stopped; then they are deleted.
+/// The result of a sort: the partitions, unless it was stopped; then they are deleted.
 pub(crate) fn settle(
     py: Python<'_>,
     store: Client,

@@ -1,7 +1,7 @@
-//! What the ways of sorting tables of any producer share.
+//! Code that all ways of sorting tables share.
 //!
 //! A sort runs on threads of its own; the thread that called waits for it in steps, between which
-//! Python's signal handlers run and the caller's function is told how far it is.
+//! Python's signal handlers run and the caller's function gets the progress.
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -38,11 +38,11 @@ pub(crate) fn read(py: Python<'_>, tables: &[Bound<'_, PyAny>]) -> PyResult<Tabl
     py.detach(|| Table::new(schema, batches)).map_err(|error| of_sort(py, error))
 }
 
-/// What became of some work on a thread of its own.
+/// The outcome of work on its own thread.
 pub(crate) struct WorkOutcome<T> {
     /// `None` when it panicked.
     pub(crate) outcome: Option<T>,
-    /// What the caller's function or a signal handler raised meanwhile.
+    /// The exception of the caller's function or of a signal handler meanwhile.
     pub(crate) stopped: Option<PyErr>,
     pub(crate) panic: Option<Box<dyn std::any::Any + Send>>,
 }

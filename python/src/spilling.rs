@@ -26,7 +26,7 @@ use crate::sort_into::{Target, Unpublished, settle};
 use crate::sorting::{Key, STEP, of_panic, order_of, tell};
 use crate::store::Store;
 
-/// What the package asks for; all of it is always given.
+/// The package's options; all of them are always given.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct SpillOptions<'py> {
@@ -48,7 +48,7 @@ pub(crate) struct SpillOptions<'py> {
 /// The partitions, or why there are none.
 enum Failure {
     Sort(Error),
-    /// The other thread has an error of its own.
+    /// The other thread has its own error.
     Left,
 }
 
@@ -66,13 +66,13 @@ impl From<plasmon_sort::Error> for Failure {
 
 type Outcome = Result<UnpublishedPartitions, Failure>;
 
-/// What the thread of the sort tells.
+/// A message of the sort's thread.
 enum Event {
     Ready,
     Done(Outcome),
 }
 
-/// What it is told.
+/// A message to it.
 enum Order {
     Sort(RecordBatch),
     End,
@@ -112,7 +112,7 @@ pub(crate) fn sort_spilling(
         let progress = Arc::clone(&task.progress);
         stoppable(&progress, || task.run());
     })?;
-    let other = Other { events: Mutex::new(events), orders, progress: &progress };
+    let other = SortThread { events: Mutex::new(events), orders, progress: &progress };
     let (mut outcome, mut stopped) = match other.lead(py, input, wanted.progress.as_ref()) {
         Ok(outcome) => (outcome, None),
         Err(error) => {
@@ -120,7 +120,7 @@ pub(crate) fn sort_spilling(
             (None, Some(error))
         }
     };
-    let Other { events, orders, .. } = other;
+    let SortThread { events, orders, .. } = other;
     // A thread that waits for an order hears that there is none.
     drop(orders);
     let ended = py.detach(|| thread.join());
@@ -143,13 +143,13 @@ pub(crate) fn sort_spilling(
 }
 
 /// The thread of the sort, seen from the one that called.
-struct Other<'a> {
+struct SortThread<'a> {
     events: Mutex<Receiver<Event>>,
     orders: Sender<Order>,
     progress: &'a Progress,
 }
 
-impl Other<'_> {
+impl SortThread<'_> {
     /// Answers the other thread until it is done; `None` when it ended silently.
     fn lead<'py>(
         &self,

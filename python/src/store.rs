@@ -14,8 +14,8 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 
 use crate::arguments::{
-    GetOptions, Patience, connect_options, filter, instead, is_one, label, many_ids, many_labelled,
-    needed, one_id, patience, put_arguments, put_options, seconds,
+    GetOptions, GetTimeout, connect_options, filter, get_timeout, instead, is_one, label, many_ids,
+    many_labelled, needed, one_id, put_arguments, put_options, seconds,
 };
 use crate::buffer::Buffer;
 use crate::describe;
@@ -38,7 +38,7 @@ static DECODE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 pub(crate) struct Store {
     client: plasmon_client::Client,
     trusted: bool,
-    /// How Python objects are written and read, if the user said so.
+    /// How Python objects are written and read, if the user set it.
     context: Mutex<Option<Py<Context>>>,
 }
 
@@ -86,10 +86,10 @@ impl Store {
         if let Some(buffer) = self.client.take_mapped(&id) {
             return Ok(buffer);
         }
-        let (py, patience) = (given.py(), patience(timeout, wait)?);
-        let found = call(py, || match patience {
-            Patience::None => self.client.get_existing(&id),
-            Patience::Within(timeout) => self.client.get(&id, timeout),
+        let (py, limit) = (given.py(), get_timeout(timeout, wait)?);
+        let found = call(py, || match limit {
+            GetTimeout::None => self.client.get_existing(&id),
+            GetTimeout::Within(timeout) => self.client.get(&id, timeout),
         })?;
         found.map_err(|error| self.explained(given, namespace, error))
     }
@@ -119,7 +119,7 @@ impl Store {
         wait: bool,
     ) -> PyResult<Vec<Outcome>> {
         let (ids, names) = many_labelled(given, namespace)?;
-        let found = self.many_ids(given.py(), &ids, patience(timeout, wait)?)?;
+        let found = self.many_ids(given.py(), &ids, get_timeout(timeout, wait)?)?;
         let named = |(outcome, name): (Outcome, Option<String>)| match name {
             Some(name) => outcome.map_err(|error| error.with_name(name)),
             None => outcome,
@@ -131,14 +131,14 @@ impl Store {
         &self,
         py: Python<'_>,
         ids: &[ObjectId],
-        patience: Patience,
+        limit: GetTimeout,
     ) -> PyResult<Vec<Outcome>> {
         if ids.is_empty() {
             return Ok(Vec::new());
         }
-        let timeout = match patience {
-            Patience::None => return ask(py, || self.client.get_many_existing(ids)),
-            Patience::Within(timeout) => timeout,
+        let timeout = match limit {
+            GetTimeout::None => return ask(py, || self.client.get_many_existing(ids)),
+            GetTimeout::Within(timeout) => timeout,
         };
         let may_come = |one: &Outcome| {
             let code = one.as_ref().err().map(Error::code);
@@ -206,7 +206,7 @@ impl Store {
             Some(start) => plasmon_client::Client::connect_or_start(&connect, start),
             None => plasmon_client::Client::connect(&connect),
         })?;
-        // Another user's daemon could say of its store what it likes.
+        // Another user's daemon could send any claims about its store.
         let trusted = client.level() == Level::Shared && client.is_own();
         Ok(Self { client, trusted, context: Mutex::default() })
     }

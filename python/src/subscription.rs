@@ -14,7 +14,7 @@ use crate::id::Id;
 use crate::store::Store;
 use crate::waiting::STEP;
 
-/// Notices about objects, on a connection of their own. `plasmon.Subscription` makes it an
+/// Notices about objects, on their own connection. `plasmon.Subscription` makes it an
 /// iterator.
 #[pyclass(frozen, subclass, module = "plasmon._native")]
 #[derive(Debug)]

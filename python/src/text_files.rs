@@ -29,7 +29,7 @@ pub(crate) struct TextFile {
     schema: SchemaRef,
 }
 
-/// What is in a file, as Python says it: its path, the delimiter of CSV or None for JSON, and how
+/// A file as described by Python: its path, the delimiter of CSV or None for JSON, and how
 /// it is compressed.
 type FileDescription = (PathBuf, Option<char>, String);
 

@@ -14,7 +14,7 @@ pub(crate) const STEP: Duration = Duration::from_millis(250);
 /// such object, not that the time has passed.
 const STEP_MIN: Duration = Duration::from_millis(1);
 
-/// What one step of a wait ended with.
+/// The outcome of one step of a wait.
 pub(crate) enum Step<T> {
     /// The end of the wait.
     Done(T),

@@ -256,7 +256,7 @@ impl Writer {
         match (self.state(), failed) {
             ("open", false) => {
                 let outcome = self.seal(py, false).map(|_| ());
-                // What could not be sealed must not stay half made until somebody collects it.
+                // What could not be sealed must not stay half made until the collector runs.
                 outcome.or_else(|error| self.abort(py).and(Err(error)))
             }
             ("open", true) => self.abort(py),
@@ -305,7 +305,7 @@ impl Writer {
             }
             inner.forget()
         };
-        // Dropping a writer aborts; an answer would interest nobody.
+        // Dropping a writer aborts; the answer is not needed.
         py.detach(|| drop(last));
     }
 }

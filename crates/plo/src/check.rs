@@ -1,7 +1,7 @@
 //! Every rule of the format, checked once.
 //!
 //! The check goes through the nodes in the order of their numbers, as the writer did, with one
-//! counter for each table: whatever is mentioned for the first time must be exactly the next entry.
+//! counter for each table: the first mention of an entry must be that of exactly the next entry.
 //! So every entry is used, by exactly one run or owner, and a builder of values afterwards can
 //! neither be led outside of the object nor be made to build more than it holds.
 
@@ -21,7 +21,7 @@ pub struct ValidObject<'a> {
     pub has_refs: bool,
     /// Whether some class calls something to make its objects.
     pub has_calls: bool,
-    /// What is mentioned more than once.
+    /// Nodes that are mentioned more than once.
     pub repeats: Repeats,
 }
 
@@ -189,7 +189,7 @@ impl Checker<'_, '_> {
         }
     }
 
-    /// The rows of a row node: the next node, with its fields behind it.
+    /// The rows of a row node: the next node, with its fields after it.
     fn own_rows(&mut self, header: usize, length: usize) -> Result<()> {
         let (count, nodes) = (self.count(at::NODES), &self.view.nodes);
         let fields = nodes.start2.index(header);
@@ -294,7 +294,7 @@ impl Checker<'_, '_> {
         }
     }
 
-    /// An object, or a row of objects, of a class and with so many parts.
+    /// An object, or a row of objects, of a class and with a number of parts.
     fn object(&mut self, class: usize, parts: usize, rows: bool) -> Result<()> {
         if mention(&mut self.used.classes, class, self.view.count(at::CLASSES))? {
             self.class(class)?;

@@ -1,4 +1,4 @@
-//! The numbers of the format, each declared once. `spec/objects.md` says what they mean.
+//! The numbers of the format, each declared once. `spec/objects.md` defines them.
 
 /// The type ids of slots: which child of the union a slot's value is in.
 pub mod slot {
@@ -172,9 +172,9 @@ pub mod tensor {
     pub const OBJECTS: u8 = 2;
 }
 
-/// What an object is limited to.
+/// The limits of an object.
 pub mod limit {
-    /// Entries of a table, and bytes of one of the texts.
+    /// Entries of a table, and bytes of one of its strings.
     pub const ENTRIES_MAX: u64 = i32::MAX as u64;
     /// Bytes of the heap.
     pub const HEAP_BYTES_MAX: u64 = 1 << 56;
@@ -192,8 +192,8 @@ pub mod limit {
     pub const LONG_STR_BYTES: usize = 65_536;
     /// Byte strings from this length on lie in the heap.
     pub const LONG_BYTES: usize = 4096;
-    /// The writer takes the small form up to so many bytes.
+    /// The writer takes the small form up to this many bytes.
     pub const SMALL_FORM_BYTES_MAX: u64 = 16_384;
-    /// Rows are columns from so many on.
+    /// Rows are columns from this many on.
     pub const ROWS_MIN: usize = 8;
 }

@@ -69,14 +69,14 @@ impl Bits {
 
 /// Byte strings of any length, one after the other.
 #[derive(Clone, Debug, Default)]
-pub struct Texts {
+pub struct ByteStrings {
     /// Where each one ends; the first offset, 0, is here too as soon as there is one.
     pub offsets: Vec<Word>,
     /// The bytes of all.
     pub bytes: Vec<u8>,
 }
 
-impl Texts {
+impl ByteStrings {
     /// Appends one and returns its number.
     #[inline]
     pub fn push(&mut self, text: &[u8]) -> usize {

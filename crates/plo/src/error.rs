@@ -1,4 +1,4 @@
-//! What can be wrong with an object.
+//! The errors of objects.
 
 /// Why bytes are not an object, or a value cannot become one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -25,7 +25,7 @@ pub enum Error {
     /// A value is past a limit of the format.
     #[error("the value is too large for one object: {found} {what}, {most} at most")]
     TooLarge {
-        /// What there is too much of.
+        /// The quantity that is too large.
         what: &'static str,
         /// How many there are.
         found: u64,

@@ -1,4 +1,4 @@
-//! What the data of an extension says: dates, moments, zones, paths, strings.
+//! The data of extensions: dates, moments, zones, paths, strings.
 //!
 //! The check reads each extension once, so that a reader of a checked object meets none that is
 //! invalid; plain values of Rust are read with the same functions.
@@ -15,7 +15,7 @@ const DAYS: RangeInclusive<i64> = -719_162..=2_932_896;
 /// How far a zone may be from UTC: less than a day.
 const OFFSET_MICROS: RangeInclusive<i64> = 1 - DAY_MICROS..=DAY_MICROS - 1;
 
-/// What a clock shows.
+/// A time of day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clock<'a> {
     /// Microseconds.
@@ -53,7 +53,7 @@ pub(crate) fn text(bytes: &[u8], number: usize) -> Result<&str> {
     std::str::from_utf8(bytes).or_else(|_| broken("a string that is not UTF-8", number))
 }
 
-/// The data of an extension behind the lengths of its heap entries, and the extension's number.
+/// The data of an extension after the lengths of its heap entries, and the extension's number.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fields<'a> {
     pub(crate) data: &'a [u8],
@@ -61,7 +61,7 @@ pub(crate) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// Checks that the data says what an extension of this kind must say.
+    /// Checks that the data is valid for an extension of this kind.
     pub(crate) fn check(self, kind: u8) -> Result<()> {
         match kind {
             ext::SURROGATES => self.surrogates().map(drop),
@@ -81,7 +81,7 @@ impl<'a> Fields<'a> {
         broken(what, self.number)
     }
 
-    /// So many bytes of the data from an offset on.
+    /// A number of bytes of the data from an offset on.
     pub(crate) fn take<const N: usize>(self, at: usize) -> Result<[u8; N]> {
         match self.data.get(at..).and_then(<[u8]>::first_chunk::<N>) {
             Some(bytes) => Ok(*bytes),

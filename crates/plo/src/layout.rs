@@ -10,13 +10,13 @@ use crate::sizes::{Sizes, at};
 /// How many bytes a buffer has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
-    /// So many values of so many bytes.
+    /// Values: how many, and the bytes of each.
     Words(u64, usize),
     /// A bitmap.
     Bits(usize),
-    /// 32-bit offsets of so many entries: none for none, else one more.
+    /// 32-bit offsets of a number of entries: none for none, else one more.
     Offsets32(usize),
-    /// 64-bit offsets of so many entries.
+    /// 64-bit offsets of a number of entries.
     Offsets64(usize),
 }
 
@@ -293,7 +293,7 @@ pub fn arrow_nodes(sizes: &Sizes) -> impl Iterator<Item = u64> {
 pub enum Form {
     /// An Arrow IPC stream.
     Stream,
-    /// The same buffers behind a short header.
+    /// The same buffers after a short header.
     Small,
 }
 
@@ -335,7 +335,7 @@ impl Layout {
 }
 
 impl Form {
-    /// What every buffer starts at a multiple of.
+    /// The alignment of every buffer.
     #[inline]
     pub fn align(self) -> u64 {
         match self {

@@ -1,6 +1,6 @@
 //! The PLO format: one value of any shape as typed columns, readable as Arrow.
 //!
-//! This crate knows the bytes, and nothing of Python: `spec/objects.md` is its specification, and
+//! This crate handles bytes and does not use Python: `spec/objects.md` is its specification, and
 //! the Python module and other readers are built on it. It has no unsafe code: foreign bytes can
 //! at worst be refused.
 //!

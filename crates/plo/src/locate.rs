@@ -4,10 +4,10 @@ use crate::check::ValidObject;
 use crate::codes::{elem, kind, slot};
 use crate::sizes::at;
 
-/// Steps of a path that are told; a longer one is shortened.
+/// Steps of a path that an error shows; a longer one is shortened.
 const STEPS_MAX: usize = 12;
 
-/// What is looked for.
+/// The target of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Target {
     Node(usize),

@@ -1,13 +1,13 @@
 //! The order in which nodes are built.
 //!
-//! Without references every node's parts have greater numbers than itself, so nodes are built from
-//! the last to the first. With references, or when objects are made by calling something (which
-//! may see its arguments), it is the order in which a recursive reader would finish nodes: children
-//! first, from the root. A node that is still open when something refers to it is made empty then
-//! and filled in its turn, if it is mutable. An immutable one must be whole: the walk goes through
-//! the rest of it at once, and it is listed before its turn. So must the arguments of an object
-//! that is referred to from within them; an object on the way there is made, and gets its state
-//! later, as with pickle. See "What must exist first" in `spec/objects.md`.
+//! Without references every node's parts have greater numbers than the node, so nodes are built
+//! from the last to the first. With references, or when objects are made by calls (which may see
+//! their arguments), it is the order in which a recursive reader would finish nodes: children
+//! first, from the root. A mutable node that is still open when something refers to it is made
+//! empty then and filled in its turn. An immutable one must be complete: the walk visits the rest
+//! of it at once, and it is listed early. The arguments of an object that is referred to from
+//! within them must be complete, too; an object in between is made, and gets its state later, as
+//! with pickle. See "What must exist first" in `spec/objects.md`.
 //!
 //! ```text
 //! new ── met by its owner ──► open ── its children are done ──► done
@@ -18,10 +18,10 @@
 //! If the hash of a key may depend on an object that has no state yet, it is filled once more after
 //! everything else.
 //!
-//! The object was checked, and may be written to since: a child that is no node is an error.
+//! The object was checked, and may be written to since: a child that is not a node is an error.
 //!
-//! The walk has a stack of its own, so depth has no limit, and each child is looked at once: the
-//! place in a node is kept with the node, also when the walk is in it a second time.
+//! The walk has its own stack, so depth has no limit, and each child is visited once: the
+//! position in a node is kept with the node, also when the walk is in it a second time.
 
 use crate::check::ValidObject;
 use crate::codes::{elem, kind, make, slot, source};
@@ -30,11 +30,11 @@ use crate::sizes::at;
 
 const OWN_ARGUMENTS: &str = "an object that is among its own arguments";
 
-/// What is called looks into the tuple of its arguments and into each of them. What these hold it
-/// takes as it is: mostly that belongs to the object, while they were made to be arguments.
+/// The levels of containers that a callable inspects: the tuple of its arguments and each of
+/// them. Deeper contents mostly belong to the object and may be incomplete.
 const LOOKED_INTO: u8 = 2;
 
-/// Of more objects in one another's arguments than this, all are given what there is.
+/// With more objects in one another's arguments than this, all get them as far as they are built.
 const RELAXED_MAX: usize = 16;
 
 /// The order in which to build the nodes that stand for values, and row nodes.
@@ -42,11 +42,11 @@ const RELAXED_MAX: usize = 16;
 pub enum Order {
     /// From the last to the first.
     Backwards,
-    /// As listed. What a node refers to and isn't built by then is mutable: it is made empty.
+    /// As listed. A node that is referred to before it is built is mutable: it is made empty.
     Listed {
         /// Every node, once.
         nodes: Vec<u32>,
-        /// Dicts and sets among them that are filled anew at the end: until then the hash of a key
+        /// Dicts and sets among them that are filled again at the end: until then the hash of a key
         /// may be unknown, or another one.
         again: Vec<u32>,
     },
@@ -65,7 +65,7 @@ impl Order {
     }
 }
 
-/// How far a node is.
+/// The progress of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Stage {
     #[default]
@@ -81,7 +81,7 @@ struct State {
     listed: bool,
     /// Its hash may depend on an object that has no state yet.
     unsettled: bool,
-    /// So may the hash of one of its keys.
+    /// The same for the hash of one of its keys.
     unsettled_keys: bool,
     /// The next child: in which run, and how far in it.
     run: u8,
@@ -90,7 +90,7 @@ struct State {
     frame: u32,
 }
 
-/// What must be there before an open node can be.
+/// The nodes that must be complete before an open node can be.
 struct Prerequisites {
     /// Nodes that must be whole.
     whole: Vec<u32>,
@@ -106,7 +106,7 @@ struct Walk<'o, 'a> {
     /// The nodes that the walk is in. One that was entered again is there again.
     stack: Vec<u32>,
     order: Vec<u32>,
-    /// Dicts and sets that are filled anew after everything else.
+    /// Dicts and sets that are filled again after everything else.
     again: Vec<u32>,
 }
 
@@ -161,7 +161,7 @@ impl<'o, 'a> Walk<'o, 'a> {
         Ok(())
     }
 
-    /// Notes what a child says about the hash of its parent, and of its parent's keys.
+    /// Notes a child's effect on the hash of its parent, and of its parent's keys.
     fn unsettle(&mut self, parent: u32, unsettled: bool) {
         let keys = match self.kind(parent) {
             kind::SET => true,
@@ -226,19 +226,19 @@ impl<'o, 'a> Walk<'o, 'a> {
         part.is_none_or(|part| !self.states[part as usize].listed)
     }
 
-    /// What the walk is in of a node on the stack, where the node was last entered.
+    /// The node after this one on the stack, where this one was last entered.
     fn after(&self, node: u32) -> Option<u32> {
         self.stack.get(self.states[node as usize].frame as usize + 1).copied()
     }
 
-    /// Goes through the rest of an open node now that must be whole, and of what the walk is in of
-    /// it that must be as well: immutables, and the arguments of an object and the containers that
-    /// are arguments, because what is called with them may look into them. One of those that is in
-    /// itself, with nothing in between that can be empty, is taken as far as it is.
+    /// Visits the rest of an open node that must be complete now, and of the nodes within it on
+    /// the stack that must be as well: immutables, the arguments of an object, and the containers
+    /// that are arguments, because the callable may look into them. One that contains itself, with
+    /// nothing in between that can be empty, is taken as far as it is built.
     fn enter_again(&mut self, node: u32) -> Result<()> {
         let Prerequisites { objects, .. } = self.needed(node, usize::MAX);
-        // The innermost first: what an object on the way is given is taken as it is rather than
-        // what the object itself is given, which may have been made for that.
+        // The innermost first: incomplete arguments go to an object on the way rather than to the
+        // object itself, whose arguments may have been made for it.
         let few = objects.saturating_sub(RELAXED_MAX);
         for strict in (few..=objects).rev().chain((few != 0).then_some(0)) {
             let Prerequisites { whole, unfinished, .. } = self.needed(node, strict);
@@ -254,8 +254,8 @@ impl<'o, 'a> Walk<'o, 'a> {
         }
     }
 
-    /// Goes through those arguments of an object that the walk has not met yet: what is given by
-    /// name comes after the others.
+    /// Visits those arguments of an object that the walk has not met yet: keyword arguments come
+    /// after the others.
     fn enter_arguments(&mut self, object: u32) {
         let last = self.arguments(object);
         while self.states[object as usize].at < last {
@@ -273,8 +273,8 @@ impl<'o, 'a> Walk<'o, 'a> {
         }
     }
 
-    /// What must be whole before an open node can be there: on the way from it to where the walk
-    /// is. The first `strict` objects there look into what they are given.
+    /// The nodes that must be complete before an open node can be, from it to the walk's position.
+    /// The first `strict` objects there look into their arguments.
     fn needed(&self, node: u32, strict: usize) -> Prerequisites {
         let (mut needed, mut objects, mut unfinished) = (Vec::new(), 0, Vec::new());
         // How many containers on the way are looked into.

@@ -100,7 +100,7 @@ impl Sizes {
     }
 }
 
-/// What a size counts, in words for an error.
+/// The quantity that a size counts, in words for an error.
 pub fn name(number: usize) -> &'static str {
     const NAMES: [&str; COUNT] = [
         "slots",

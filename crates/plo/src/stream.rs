@@ -24,7 +24,7 @@ pub fn batch_message(sizes: &Sizes, layout: &Layout) -> Vec<u8> {
     for (number, length) in arrow_nodes(sizes).enumerate() {
         put(NODES_AT + STRUCT_BYTES * number, length);
     }
-    // The child of type Null has nothing but nulls, and some readers want to be told.
+    // The child of type Null has nothing but nulls, and some readers need the count.
     put(NODES_AT + STRUCT_BYTES * NULL_NODE + 8, sizes.get(at::SLOT_NULL));
     let mut end = 0;
     for (number, bytes) in arrow_buffers(sizes).enumerate() {
@@ -46,7 +46,7 @@ fn arrow_buffers(sizes: &Sizes) -> impl Iterator<Item = u64> {
     })
 }
 
-/// The sizes that a batch message tells, after every other byte of it was found as it must be.
+/// The sizes in a batch message, after every other byte of it was checked.
 pub fn read_batch_message(message: &[u8]) -> Result<(Sizes, u64)> {
     let word = |at: usize| {
         let bytes = message.get(at..at + 8).and_then(|bytes| bytes.first_chunk::<8>());

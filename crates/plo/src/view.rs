@@ -9,5 +9,5 @@ mod slices;
 mod tables;
 
 pub use header::{is_object, object_bytes};
-pub use slices::{Bitmap, Longs, TextsView, Words};
+pub use slices::{Bitmap, ByteStringsView, Longs, Words};
 pub use tables::{ClassesView, ExtsView, INDEX_CHILDREN, NodesView, SlotsView, TensorsView, View};

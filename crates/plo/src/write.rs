@@ -1,6 +1,6 @@
 //! From tables to the bytes of an object.
 //!
-//! A [`Plan`] knows the layout. The bytes are written either into one piece of memory
+//! A [`Plan`] has the layout. The bytes are written either into one piece of memory
 //! ([`Plan::write_front`], then the heap by its owner), or given as pieces for a gathering write
 //! ([`Plan::front`] and the heap's pieces).
 
@@ -52,7 +52,7 @@ pub struct Plan {
     heap_bytes: u64,
 }
 
-/// Copies bytes that are mostly few, for which calling somebody would take longer.
+/// Copies bytes that are mostly few, for which a call of `memcpy` would take longer.
 #[inline]
 fn copy_few(bytes: &[u8], room: &mut [u8]) {
     const FEW: usize = 64;
@@ -116,7 +116,7 @@ impl Plan {
         self.heap_bytes
     }
 
-    /// What follows the heap's data.
+    /// The bytes after the heap's data.
     pub fn tail(&self) -> &'static [u8] {
         match self.layout.form {
             Form::Stream => &END_MARKER,
@@ -142,7 +142,7 @@ impl Plan {
         front[end..].fill(0);
     }
 
-    /// Everything before the heap's data, in memory of its own.
+    /// Everything before the heap's data, in its own memory.
     pub fn front(&self, tables: &Tables) -> Vec<u8> {
         let mut front = vec![0; self.heap_at() as usize];
         self.write_front(tables, &mut front);
@@ -199,7 +199,7 @@ impl Plan {
         });
     }
 
-    /// Gives the header of the small form, and says where it ends.
+    /// Writes the header of the small form, and returns where it ends.
     fn small_header<'t>(
         &self,
         tables: &'t Tables,
@@ -222,7 +222,7 @@ impl Plan {
         header.len().next_multiple_of(8)
     }
 
-    /// Gives the messages of the stream form, and says where they end.
+    /// Writes the messages of the stream form, and returns where they end.
     fn stream_header<'t>(
         &self,
         tables: &'t Tables,

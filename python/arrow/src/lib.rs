@@ -83,8 +83,8 @@ impl Source {
     }
 }
 
-/// Lets pyarrow look at its own data, which costs next to nothing: it knows how long buffers are,
-/// which the C interface does not tell. Offsets that lead behind a buffer would be read, and
+/// Lets pyarrow look at its own data, which costs next to nothing: it has the lengths of
+/// buffers, which the C interface has not. Offsets that lead past a buffer would be read, and
 /// published, with whatever lies there.
 fn validate(value: &Bound<'_, PyAny>) -> PyResult<()> {
     if value.get_type().module()?.to_cow()?.starts_with("pyarrow")

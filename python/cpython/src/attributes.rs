@@ -3,7 +3,7 @@
 //!
 //! A class has a version as long as neither it nor a base changes. `object.__getattribute__` runs
 //! code of others in two cases only: when the class has a descriptor by the name, which the version
-//! rules out, and when a dict compares a key that is no plain str with the name. The second is
+//! rules out, and when a dict compares a key that is not a plain str with the name. The second is
 //! ruled out here, object by object.
 
 use std::ffi::c_uint;

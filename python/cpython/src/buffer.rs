@@ -201,7 +201,7 @@ impl Elements {
             let text = "the array lies in another order than is asked for: use its bytes (.data)";
             return Err(PyBufferError::new_err(text));
         }
-        // SAFETY: as this function's contract says. It refuses those who want to write.
+        // SAFETY: as this function's contract says. It refuses a request for writable memory.
         unsafe { fill(owner, view, part, true, flags)? };
         let format = self.format.as_ptr().cast_mut();
         let dimensions = self.shape.len() as c_int;

@@ -1,4 +1,4 @@
-//! NumPy's types, for who does not import it: nothing here does before the program did.
+//! NumPy's types, without importing NumPy: nothing here imports it before the program did.
 
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
@@ -13,8 +13,9 @@ static ARRAY: PyOnceLock<Py<PyType>> = PyOnceLock::new();
 /// The text and the size of an element type.
 pub type DtypeDescription = (Box<str>, usize);
 
-/// NumPy's own element types by their address, which they keep for ever.
-static TEXTS: LazyLock<Mutex<HashMap<usize, DtypeDescription>>> = LazyLock::new(Mutex::default);
+/// NumPy's own element types by their address, which they keep forever.
+static DESCRIPTIONS: LazyLock<Mutex<HashMap<usize, DtypeDescription>>> =
+    LazyLock::new(Mutex::default);
 
 /// The type of arrays, if the program has imported NumPy.
 pub fn array_type(py: Python<'_>) -> PyResult<Option<&Bound<'_, PyType>>> {
@@ -39,7 +40,7 @@ pub fn known_array_type(py: Python<'_>) -> Option<&Bound<'_, PyType>> {
 /// The text and the size of an element type of NumPy's own that [`type_text`] has met before. No
 /// code runs.
 pub fn known_type(dtype: crate::Ptr) -> Option<DtypeDescription> {
-    TEXTS.lock().unwrap_or_else(PoisonError::into_inner).get(&dtype.addr()).cloned()
+    DESCRIPTIONS.lock().unwrap_or_else(PoisonError::into_inner).get(&dtype.addr()).cloned()
 }
 
 /// The text of an element type; `None` for one that is more than a name, which is left to Python.
@@ -59,8 +60,8 @@ pub fn type_text(dtype: &Bound<'_, PyAny>) -> PyResult<Option<Box<str>>> {
     }
     if built_in == 1 {
         let itemsize: usize = dtype.getattr(intern!(py, "itemsize"))?.extract()?;
-        let mut texts = TEXTS.lock().unwrap_or_else(PoisonError::into_inner);
-        texts.insert(dtype.as_ptr().addr(), (text.clone(), itemsize));
+        let mut descriptions = DESCRIPTIONS.lock().unwrap_or_else(PoisonError::into_inner);
+        descriptions.insert(dtype.as_ptr().addr(), (text.clone(), itemsize));
     }
     Ok(Some(text))
 }

@@ -1,4 +1,4 @@
-//! What a destructor may do with the interpreter.
+//! The use of the interpreter in a destructor.
 //!
 //! A destructor runs wherever the last reference goes: while an exception is on its way, on a
 //! thread that Python does not know, after the interpreter's end. Code that it calls must not see

@@ -1,4 +1,4 @@
-//! CPython's objects at their fastest: types by address, numbers and texts where they lie.
+//! Fast access to CPython's objects: types by address, numbers and strings in place.
 //!
 //! Everything that depends on how a version of Python lays objects out is here, with a way around
 //! it for versions that it is not known for.
@@ -11,7 +11,7 @@ pub mod memo;
 pub mod ndarray;
 pub mod signals;
 
-// Lists and dicts are read where they lie, on the promise that nobody else runs meanwhile.
+// Lists and dicts are read where they lie, on the promise that no other thread runs meanwhile.
 #[cfg(Py_GIL_DISABLED)]
 compile_error!(
     "plasmon needs a Python with a global interpreter lock: build it for python3.11 and later \
@@ -25,10 +25,10 @@ use std::ffi::{c_char, c_int};
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-/// An object. Whoever has one says where it holds a reference, or who else does.
+/// An object. Each type that keeps one says whether it holds a reference, or what does.
 pub type Ptr = *mut ffi::PyObject;
 
-/// What an object is, as far as the encoder tells things apart by itself. Subclasses are foreign.
+/// The types of objects that the encoder distinguishes itself. Subclasses are foreign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// `None`.
@@ -129,7 +129,7 @@ pub fn is_none(object: Ptr) -> bool {
     object == unsafe { ffi::Py_None() }
 }
 
-/// How many references there are to an object; those that live for ever have very many.
+/// How many references there are to an object; those that live forever have very many.
 ///
 /// # Safety
 ///
@@ -165,7 +165,7 @@ pub unsafe fn int(object: Ptr) -> Option<i64> {
         base: ffi::PyVarObject,
         digits: [u32; 2],
     }
-    // SAFETY: an exact int of Python 3.11, alive; one of size 1 or 2 has so many digits.
+    // SAFETY: an exact int of Python 3.11, alive; one of size 1 or 2 has that many digits.
     unsafe {
         let long = object.cast::<Long>();
         match (*long).base.ob_size {
@@ -199,7 +199,7 @@ pub unsafe fn int(object: Ptr) -> Option<i64> {
 #[inline]
 unsafe fn checked_int(object: Ptr) -> Option<i64> {
     let mut overflow: c_int = 0;
-    // SAFETY: an exact int never runs code of anybody and never fails.
+    // SAFETY: an exact int never runs Python code and never fails.
     let value = unsafe { ffi::PyLong_AsLongLongAndOverflow(object, &raw mut overflow) };
     (overflow == 0).then_some(value)
 }
@@ -212,7 +212,7 @@ unsafe fn checked_int(object: Ptr) -> Option<i64> {
 #[inline]
 pub unsafe fn utf8<'a>(object: Ptr) -> Option<&'a [u8]> {
     #[cfg(not(Py_3_14))]
-    // SAFETY: an exact str; a compact ASCII one has its bytes behind its header.
+    // SAFETY: an exact str; a compact ASCII one has its bytes after its header.
     unsafe {
         if ffi::PyUnicode_IS_COMPACT_ASCII(object) != 0 {
             let bytes = ffi::PyUnicode_1BYTE_DATA(object);
@@ -323,7 +323,7 @@ pub unsafe fn set_items(py: Python<'_>, set: Ptr, items: &mut Vec<Ptr>) -> PyRes
     }
     #[cfg(Py_3_13)]
     {
-        // SAFETY: by this function's contract; the iterator of an exact set runs nobody's code.
+        // SAFETY: by this function's contract; the iterator of an exact set runs no Python code.
         unsafe {
             let iterator = Bound::from_owned_ptr_or_err(py, ffi::PyObject_GetIter(set))?;
             loop {
@@ -348,7 +348,7 @@ unsafe extern "C" {
     fn _PyDict_NewPresized(length: ffi::Py_ssize_t) -> Ptr;
 }
 
-/// A new dict with room for so many items, or null with an error set.
+/// A new dict with room for `count` items, or null with an error set.
 ///
 /// # Safety
 ///
@@ -368,7 +368,7 @@ pub unsafe fn new_dict(length: usize) -> Ptr {
     }
 }
 
-/// So many bytes are copied one by one.
+/// Up to this many bytes are copied one by one.
 const FEW: usize = 16;
 
 /// A new str of text that is probably ASCII, or null with an error set, also for what is not UTF-8.
@@ -386,7 +386,7 @@ pub unsafe fn new_ascii(text: &[u8]) -> Ptr {
         // SAFETY: attached.
         return unsafe { decoded(&copy[..text.len()]) };
     }
-    // SAFETY: attached; the new object has room for so many characters of one byte, and no code
+    // SAFETY: attached; the new object has room for that many characters of one byte, and no code
     // has seen it. One that turns out not to be ASCII is dropped as it is.
     unsafe {
         let made = ffi::PyUnicode_New(text.len() as ffi::Py_ssize_t, 127);
@@ -466,7 +466,7 @@ pub unsafe fn utf8_with_surrogates(py: Python<'_>, object: Ptr) -> PyResult<Vec<
     if start.is_null() {
         return Err(PyErr::fetch(py));
     }
-    // SAFETY: so many characters, and a zero after them.
+    // SAFETY: that many characters, and a zero after them.
     let characters = unsafe { std::slice::from_raw_parts(start, length) };
     let mut text = Vec::with_capacity(length);
     for character in characters {
@@ -487,7 +487,7 @@ pub unsafe fn utf8_with_surrogates(py: Python<'_>, object: Ptr) -> PyResult<Vec<
     Ok(text)
 }
 
-/// Hides a new container from the garbage collector and from all who ask it for its objects.
+/// Hides a new container from the garbage collector and from `gc.get_objects`.
 ///
 /// # Safety
 ///

@@ -26,7 +26,7 @@ const FREE: (Ptr, Place) = (std::ptr::null_mut(), Place { kind: 0, index: 0 });
 
 const ENTRIES_MIN: usize = 16;
 
-/// What is kept for the next object.
+/// The memory that is kept for the next object.
 const ENTRIES_KEPT: usize = 256;
 
 impl Memo {

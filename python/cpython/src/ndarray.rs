@@ -1,7 +1,7 @@
 //! NumPy's arrays: where their elements lie.
 //!
-//! The fields are part of NumPy's binary interface. Whoever uses them finds out first, with an
-//! array whose fields are known, that they are what this module believes.
+//! The fields are part of NumPy's binary interface. Code that uses them first checks, with an
+//! array whose fields are known, that they are what this module assumes.
 
 use std::ffi::{c_int, c_void};
 
@@ -174,7 +174,7 @@ impl ArrayMaker {
         }
     }
 
-    /// A new array on somebody's memory, read-only, or null with an error set.
+    /// A new array on borrowed memory, read-only, or null with an error set.
     ///
     /// # Safety
     ///

@@ -7,7 +7,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
 thread_local! {
-    /// What a signal handler raised.
+    /// The exception of a signal handler.
     static RAISED: RefCell<Option<PyErr>> = const { RefCell::new(None) };
     /// Whether a signal handler runs.
     static HANDLING: Cell<bool> = const { Cell::new(false) };
@@ -28,7 +28,7 @@ pub fn handle() -> bool {
     }
 }
 
-/// What a handler raised on this thread since the last time.
+/// The exception of a handler on this thread since the last time.
 pub fn take_raised() -> Option<PyErr> {
     RAISED.take()
 }

@@ -9,7 +9,7 @@ use super::errors::changed;
 use super::raw::Ptr;
 use super::raw::ndarray::fields;
 
-/// Moves references into an array of objects that is new, or that held None. It must have so many
+/// Moves references into an array of objects that is new, or that held None. It must have that many
 /// elements: what was there is dropped by the caller.
 pub(super) fn set_items(array: &Bound<'_, PyAny>, items: &mut [Ptr]) -> PyResult<()> {
     let py = array.py();

@@ -14,7 +14,7 @@ use super::raw::ndarray::{ArrayFields, fields};
 
 /// An array that is kept as a tensor.
 #[derive(Debug)]
-pub(super) struct Of {
+pub(super) struct ArrayTensor {
     pub(super) array: Py<PyAny>,
     /// The tensor's number.
     pub(super) tensor: usize,
@@ -24,7 +24,7 @@ pub(super) struct Of {
 /// How an array looked.
 #[derive(Debug)]
 struct ArrayFingerprint {
-    of: Of,
+    of: ArrayTensor,
     data: usize,
     dtype: Ptr,
     dimensions: usize,
@@ -53,7 +53,7 @@ fn elements(array: &ArrayFields) -> isize {
 
 impl HeapArrays {
     /// Notes how an array looks. `class` is the type of arrays.
-    pub(super) fn see(&mut self, of: Of, array: &ArrayFields, class: Option<Ptr>) {
+    pub(super) fn see(&mut self, of: ArrayTensor, array: &ArrayFields, class: Option<Ptr>) {
         let extents = self.extents.len();
         self.extents.extend_from_slice(array.shape());
         self.extents.extend_from_slice(array.strides());
@@ -68,12 +68,12 @@ impl HeapArrays {
     }
 
     /// The arrays, by the order in which they were seen.
-    pub(super) fn all(&self) -> impl ExactSizeIterator<Item = &Of> {
+    pub(super) fn all(&self) -> impl ExactSizeIterator<Item = &ArrayTensor> {
         self.seen.iter().map(|seen| &seen.of)
     }
 
     /// One of them.
-    pub(super) fn of(&self, number: usize) -> &Of {
+    pub(super) fn of(&self, number: usize) -> &ArrayTensor {
         &self.seen[number].of
     }
 
@@ -99,7 +99,7 @@ impl HeapArrays {
         self.seen.iter().all(|seen| self.is_as_seen(seen))
     }
 
-    /// Makes sure that all arrays look as they did; else says which does not.
+    /// Checks that all arrays are unchanged; returns one that is not.
     pub(super) fn check(&self, py: Python<'_>) -> PyResult<()> {
         let other = self.seen.iter().find(|seen| !self.is_as_seen(seen));
         other.map_or(Ok(()), |seen| Err(self.changed(seen.of.array.bind(py), seen)))

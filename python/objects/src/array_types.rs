@@ -1,4 +1,4 @@
-//! What is known about the arrays of an object that is being written, and about their elements.
+//! The types of the arrays of an object that is being written, and of their elements.
 
 use plasmon_cpython::dtype::known_array_type;
 use pyo3::prelude::*;
@@ -7,7 +7,7 @@ use super::array_memory::are_known_to_fit;
 use super::array_reuse::HeapArrays;
 use super::raw::Ptr;
 
-/// What is known about an element type.
+/// An element type.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Dtype {
     pub(super) object: Ptr,
@@ -22,7 +22,7 @@ pub(super) struct Arrays {
     pub(super) class: Option<Ptr>,
     pub(super) looked_up: bool,
     pub(super) dtypes: Vec<Dtype>,
-    pub(super) texts: Vec<(Box<str>, usize)>,
+    pub(super) strings: Vec<(Box<str>, usize)>,
     /// The tensors of arrays of objects in Fortran order, and their strides.
     pub(super) fortran: Vec<(usize, Vec<[u8; 8]>)>,
     /// Whether some array is a view of another object's memory.
@@ -38,7 +38,7 @@ impl Arrays {
         Self { class, looked_up: class.is_some(), ..Self::default() }
     }
 
-    /// What is known about an element type, by its address.
+    /// The entry of an element type, by its address.
     pub(super) fn dtype(&self, object: Ptr) -> Option<Dtype> {
         self.dtypes.iter().rev().find(|known| known.object == object).copied()
     }

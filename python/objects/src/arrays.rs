@@ -14,7 +14,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyMemoryView, PyString};
 
 use super::array_memory::fields_fit;
-use super::array_reuse::{HeapArrays, Of, changed};
+use super::array_reuse::{ArrayTensor, HeapArrays, changed};
 use super::array_types::Dtype;
 use super::encoder::{Encoder, Items};
 use super::heap::Piece;
@@ -78,7 +78,7 @@ impl<'py> Encoder<'py> {
         true
     }
 
-    /// What is known about an element type; `None` for one that arrays aren't kept with.
+    /// The entry of an element type; `None` for one that arrays aren't kept with.
     fn dtype(&mut self, object: Ptr) -> Option<Dtype> {
         if let Some(known) = self.arrays.dtype(object) {
             return Some(known);
@@ -115,11 +115,11 @@ impl<'py> Encoder<'py> {
     }
 
     fn dtype_number(&mut self, text: &str, itemsize: usize) -> usize {
-        if let Some((_, number)) = self.arrays.texts.iter().find(|(known, _)| &**known == text) {
+        if let Some((_, number)) = self.arrays.strings.iter().find(|(known, _)| &**known == text) {
             return *number;
         }
         let number = self.tables.dtypes.push(text.as_bytes(), itemsize);
-        self.arrays.texts.push((text.into(), number));
+        self.arrays.strings.push((text.into(), number));
         number
     }
 
@@ -144,7 +144,7 @@ impl<'py> Encoder<'py> {
         let number = self.tables.tensors.push(tensor::NUMPY, dtype.number);
         self.arrays.has_views |= !array.owner.is_null();
         let (tensor, itemsize) = (number, dtype.itemsize);
-        let of = Of { array: self.own(object).unbind(), tensor, itemsize };
+        let of = ArrayTensor { array: self.own(object).unbind(), tensor, itemsize };
         self.arrays.placed.see(of, array, self.arrays.class);
         Ok(true)
     }
@@ -221,7 +221,7 @@ impl<'py> Encoder<'py> {
         }
         let items = found.data.cast::<Ptr>();
         // An element that was never set is None. A field of packed records may lie anywhere.
-        // SAFETY: the array has so many elements, each an object or null.
+        // SAFETY: the array has that many elements, each an object or null.
         let item = |at: usize| unsafe { items.add(at).read_unaligned() };
         // SAFETY: None lives as long as the interpreter.
         let none = unsafe { ffi::Py_None() };
@@ -356,7 +356,7 @@ impl<'py> Encoder<'py> {
     }
 }
 
-fn set_strides(array: &ArrayFields, one: &Of, strides: &mut [Vec<[u8; 8]>]) {
+fn set_strides(array: &ArrayFields, one: &ArrayTensor, strides: &mut [Vec<[u8; 8]>]) {
     if !array.is_c_order(one.itemsize) {
         let own = array.strides().iter().map(|stride| (*stride as i64).to_le_bytes());
         strides[one.tensor] = own.collect();

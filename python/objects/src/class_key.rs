@@ -1,4 +1,4 @@
-//! What the classes of an object that is being written are told apart by.
+//! The keys by which the classes of an object that is being written are distinguished.
 
 use std::collections::HashMap;
 
@@ -27,12 +27,12 @@ impl ClassKey {
         Self { callable, make, fields: Vec::new() }
     }
 
-    /// What its objects are made by.
+    /// The callable that makes its objects.
     pub(super) fn callable(&self) -> Ptr {
         self.callable
     }
 
-    /// What is done with that.
+    /// How the callable is used.
     pub(super) fn make(&self) -> u8 {
         self.make
     }
@@ -42,7 +42,7 @@ impl ClassKey {
         &self.fields
     }
 
-    /// What it consists of.
+    /// Its parts.
     pub(super) fn objects(&self) -> impl Iterator<Item = Ptr> {
         std::iter::once(self.callable).chain(self.fields.iter().copied())
     }

@@ -1,4 +1,4 @@
-//! What a context says about types: how their objects are taken apart, and how they are made again.
+//! A context's rules for types: how their objects are taken apart, and how they are made again.
 //!
 //! The decisions are made in Python (`plasmon.objects._context`), once for each type and each class
 //! of an object; what was decided is kept here.
@@ -120,7 +120,7 @@ pub(super) mod how {
     pub(crate) const ATTRIBUTES: u8 = 1;
     /// Into the state that `encode(object)` gives.
     pub(crate) const STATE: u8 = 2;
-    /// As its `__reduce_ex__` says.
+    /// By its `__reduce_ex__`.
     pub(crate) const REDUCE: u8 = 3;
     /// Into what `encode(object)` gives in the form of `__reduce_ex__`'s result.
     pub(crate) const PARTS: u8 = 4;
@@ -219,7 +219,7 @@ impl Context {
         self.canonical.store(u8::from(canonical), Ordering::Relaxed);
     }
 
-    /// What the garbage collector does while a value is built: "defer" or "run".
+    /// The mode of the garbage collector while a value is built: "defer" or "run".
     #[getter]
     fn gc(&self) -> &'static str {
         if self.runs_gc() { "run" } else { "defer" }

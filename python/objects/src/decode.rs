@@ -21,7 +21,7 @@ use pyo3::types::PyBytes;
 use super::context::pickle;
 use super::decoder::{BLOCK, Decoder, NodeCopy, Source};
 use super::errors::{changed, no_key, raised};
-use super::owned::{One, OwnedReferences, Scratch, shared};
+use super::owned::{OwnedReference, OwnedReferences, Scratch, shared};
 use super::raw::{self, NoCollection, Ptr};
 
 /// An object that is needed before its turn is made of parts that exist, or of empty containers.
@@ -108,10 +108,10 @@ impl<'py> Decoder<'_, 'py> {
 
     fn list(&mut self, node: &NodeCopy) -> PyResult<Ptr> {
         let NodeCopy { elem, start, length, .. } = *node;
-        // SAFETY: attached; a new list has room for so many items, each null, which dropping it
+        // SAFETY: attached; a new list has room for that many items, each null, which dropping it
         // respects, and no code has seen it.
         let list = self.made(unsafe { ffi::PyList_New(length as isize) })?;
-        let list = One(list);
+        let list = OwnedReference(list);
         let hidden = length != 0 && asks_others(elem);
         // SAFETY: as above. While code of others may run, nothing finds the list half made.
         let items = unsafe {
@@ -141,7 +141,7 @@ impl<'py> Decoder<'_, 'py> {
         let NodeCopy { elem, start, length, .. } = *node;
         // SAFETY: as for lists. The empty tuple is shared and has no items.
         let tuple = self.made(unsafe { ffi::PyTuple_New(length as isize) })?;
-        let tuple = One(tuple);
+        let tuple = OwnedReference(tuple);
         let hidden = length != 0 && asks_others(elem);
         // SAFETY: as for lists.
         let items = unsafe {
@@ -162,7 +162,7 @@ impl<'py> Decoder<'_, 'py> {
     fn dict(&mut self, node: &NodeCopy) -> PyResult<Ptr> {
         let NodeCopy { number: node, elem, start, elem2, start2, length, .. } = *node;
         // Values are built a block at a time: they are used up while they are in the cache.
-        let mut new: Option<One> = None;
+        let mut new: Option<OwnedReference> = None;
         let mut items = Scratch::new(2 * length.min(BLOCK));
         for from in (0..length.max(1)).step_by(BLOCK) {
             let count = (length - from).min(BLOCK);
@@ -175,9 +175,9 @@ impl<'py> Decoder<'_, 'py> {
                 Some(new) => new.0,
                 None if empty.is_null() => {
                     // SAFETY: attached.
-                    new.insert(One(self.made(unsafe { raw::new_dict(length) })?)).0
+                    new.insert(OwnedReference(self.made(unsafe { raw::new_dict(length) })?)).0
                 }
-                None => new.insert(One(shared(empty))).0,
+                None => new.insert(OwnedReference(shared(empty))).0,
             };
             for (key, value) in keys.iter().zip(values.iter()) {
                 // SAFETY: a dict and two objects, all alive.
@@ -195,7 +195,7 @@ impl<'py> Decoder<'_, 'py> {
         let mut items = Scratch::new(length);
         self.fill(elem, start, items.all())?;
         let empty = self.empty(node);
-        let new = One(match (empty.is_null(), kind) {
+        let new = OwnedReference(match (empty.is_null(), kind) {
             (false, _) => shared(empty),
             // SAFETY: attached; nothing to take items from.
             (_, kind::SET) => self.made(unsafe { ffi::PySet_New(std::ptr::null_mut()) })?,
@@ -203,7 +203,7 @@ impl<'py> Decoder<'_, 'py> {
             _ => self.made(unsafe { ffi::PyFrozenSet_New(std::ptr::null_mut()) })?,
         });
         for item in items.all().iter() {
-            // SAFETY: a set, or a frozenset that nobody has seen, and an object; all alive.
+            // SAFETY: a set, or a frozenset that was not handed out yet, and an object; all alive.
             if unsafe { ffi::PySet_Add(new.0, *item) } != 0 {
                 return Err(no_key(self.py));
             }
@@ -232,12 +232,12 @@ impl<'py> Decoder<'_, 'py> {
             })?;
             self.keep_built(number, object);
         }
-        self.again.fill_first(self.py, One(shared(object)), keys, values);
+        self.again.fill_first(self.py, OwnedReference(shared(object)), keys, values);
         Ok(object)
     }
 
-    /// What `built` is to have: what it has already, or something new.
-    fn kept_or_new(&self, node: usize, new: One) -> Ptr {
+    /// The entry for `built`: the one it has already, or a new one.
+    fn kept_or_new(&self, node: usize, new: OwnedReference) -> Ptr {
         let empty = self.empty(node);
         if empty.is_null() { new.release() } else { empty }
     }

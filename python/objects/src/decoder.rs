@@ -1,4 +1,4 @@
-//! What a decoder has of an object: its nodes, and what was built of them.
+//! The state of a decoder: the nodes of an object, and what was built of them.
 //!
 //! How it goes from one to the next is in [`super::decode`], how each kind of value is made in
 //! [`super::fill`], [`super::leaves`] and [`super::objects`].
@@ -19,9 +19,9 @@ use super::maker::Maker;
 use super::owned::OwnedReferences;
 use super::quick_arrays::QuickArrays;
 use super::raw::Ptr;
-use super::second_fill::Again;
+use super::second_fill::SecondFill;
 
-/// So many values of large containers are built at a time.
+/// How many values of large containers are built at a time.
 pub(super) const BLOCK: usize = 1024;
 
 pub(super) struct Decoder<'a, 'py> {
@@ -40,8 +40,8 @@ pub(super) struct Decoder<'a, 'py> {
     pub(super) on_demand: bool,
     /// How many objects are being made because a part of the one before asked for them.
     pub(super) depth: usize,
-    /// Dicts and sets that are filled anew at the end.
-    pub(super) again: Again,
+    /// Dicts and sets that are filled again at the end.
+    pub(super) again: SecondFill,
     /// The rows of row nodes, for the runs that they are in.
     pub(super) rows: HashMap<usize, OwnedReferences>,
     pub(super) strs: OwnedReferences,
@@ -68,7 +68,7 @@ pub(super) struct NodeCopy {
     pub(super) start2: usize,
 }
 
-/// What to decode, and how.
+/// An object to decode, and how.
 pub(super) struct Source<'a, 'py> {
     pub(super) context: &'a Bound<'py, Context>,
     /// Which pickles may be read.
@@ -95,7 +95,7 @@ impl<'a, 'py> Decoder<'a, 'py> {
             built: cache(true, at::NODES),
             on_demand: false,
             depth: 0,
-            again: Again::default(),
+            again: SecondFill::default(),
             rows: HashMap::new(),
             strs: cache(object.repeats.strs, at::STRS),
             bins: cache(object.repeats.bins, at::BINS),
@@ -157,7 +157,7 @@ impl<'a, 'py> Decoder<'a, 'py> {
         length <= self.object.view.count(table).saturating_sub(start)
     }
 
-    /// Whether there are so many rows, if a run is of rows.
+    /// Whether there are that many rows, if a run is of rows.
     pub(super) fn has_rows(&self, elem: u8, start: usize, length: usize) -> bool {
         elem != elem::ROWS || self.rows.get(&start).is_some_and(|rows| rows.0.len() == length)
     }
@@ -167,7 +167,7 @@ impl<'a, 'py> Decoder<'a, 'py> {
         if object.is_null() { Err(PyErr::fetch(self.py)) } else { Ok(object) }
     }
 
-    /// A new string, or the error that its bytes are none.
+    /// A new string, or the error that its bytes are not UTF-8.
     pub(super) fn made_text(&self, text: Ptr) -> PyResult<Ptr> {
         self.made(text).map_err(|error| {
             match error.is_instance_of::<PyUnicodeDecodeError>(self.py) {

@@ -1,6 +1,6 @@
-//! What an encoder has of a value that is being taken apart.
+//! The state of an encoder, of a value that is being taken apart.
 //!
-//! How it goes from one container to the next is in [`super::encode`], who holds what meanwhile in
+//! How it goes from one container to the next is in [`super::encode`], what holds the objects in
 //! [`super::hold`].
 
 use std::collections::HashMap;
@@ -28,7 +28,7 @@ pub(super) struct Items<'i> {
     pub(super) all: &'i [Ptr],
     /// How many references there are to an item that only its owner refers to.
     pub(super) base: isize,
-    /// What must stay alive as well when code runs: the values, while it is the keys' turn.
+    /// Objects that must stay alive as well when code runs: the values, while keys are written.
     pub(super) also: &'i [Ptr],
     /// Whether the encoder holds the items, in memory that is its own.
     pub(super) held: bool,
@@ -61,7 +61,7 @@ pub(super) struct Encoder<'py> {
     pub(super) pinned: bool,
     /// Whether there are items in hand that their container alone holds.
     pub(super) in_hand: bool,
-    /// What keeps the collector off while the encoder is quiet.
+    /// Keeps the collector off while the encoder is quiet.
     pub(super) quiet: Option<NoCollection>,
     /// Whether holding the items of a run has kept what belongs to them.
     pub(super) also_kept: bool,
@@ -69,7 +69,7 @@ pub(super) struct Encoder<'py> {
     pub(super) unversioned: Vec<(Ptr, Bound<'py, Strategy>)>,
     /// The class that was asked for last, its version, and how its objects are taken apart.
     pub(super) last_strategy: Option<(Ptr, u32, Bound<'py, Strategy>)>,
-    /// What objects said about how to make them again, before their turn came.
+    /// The reductions of objects whose turn has not come yet.
     pub(super) taken: HashMap<Ptr, ReduceResult<'py>>,
     pub(super) scratch: [Vec<Ptr>; 2],
 }

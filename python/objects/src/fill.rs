@@ -14,7 +14,7 @@ impl Decoder<'_, '_> {
     pub(super) fn fill(&mut self, elem: u8, start: usize, out: &mut [Ptr]) -> PyResult<()> {
         let view = &self.object.view;
         match elem {
-            // SAFETY: here and below: attached; constants live for ever.
+            // SAFETY: here and below: attached; constants live forever.
             elem::NONE => out.iter_mut().for_each(|out| *out = shared(unsafe { ffi::Py_None() })),
             elem::BITS => {
                 let bits = (start..).map(|at| view.bits.at(at));

@@ -1,4 +1,4 @@
-//! Everything that the encoder doesn't know by itself: extensions, and objects of classes.
+//! Everything that the encoder does not handle itself: extensions, and objects of classes.
 
 use plasmon_plo::codes::{elem, ext, kind, make, slot};
 use plasmon_plo::tables::{Node, Run};
@@ -24,7 +24,7 @@ const PROTOCOL: u8 = 5;
 impl<'py> Encoder<'py> {
     /// An object as an owned reference.
     pub(super) fn own(&self, object: Ptr) -> Bound<'py, PyAny> {
-        // SAFETY: whoever has an item sees to it that it is alive.
+        // SAFETY: an item is alive, as the code that made it ensures.
         unsafe { Bound::from_borrowed_ptr(self.py, object) }
     }
 
@@ -316,7 +316,7 @@ impl<'py> Encoder<'py> {
         Ok(rows)
     }
 
-    /// A node that is no container.
+    /// A node that is not a container.
     pub(super) fn object(&mut self, number: usize, object: Ptr) -> PyResult<()> {
         let value = self.own(object);
         self.open();
@@ -400,7 +400,7 @@ impl<'py> Encoder<'py> {
         Ok((ClassKey::attributes(class.as_type_ptr(), keys), parts))
     }
 
-    /// What an object says about how to make it again.
+    /// How an object is to be made again.
     fn reduce(&mut self, value: &Bound<'py, PyAny>) -> PyResult<ReduceResult<'py>> {
         self.open();
         let py = self.py;
@@ -412,7 +412,7 @@ impl<'py> Encoder<'py> {
                 encode.bind(py).call1((value,))?
             }
             (_, Some(reducer)) => reducer.call1((value,)).map_err(|e| not_reduced(value, e))?,
-            // One that is no extension, unlike most of its type.
+            // One that is not an extension, unlike most of its type.
             _ if strategy.get().how == how::EXT => {
                 let taken = self.context.call_method1("_take", (value,));
                 taken.map_err(|error| not_reduced(value, error))?

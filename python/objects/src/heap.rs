@@ -12,9 +12,9 @@ use super::stream::ArrowStream;
 /// Zeros for padding.
 pub(super) const ZEROS: [u8; HEAP_ALIGN as usize] = [0; HEAP_ALIGN as usize];
 
-/// Who keeps the bytes of a piece.
+/// The owner of the bytes of a piece.
 enum Owner {
-    /// An object that does not move or change them while somebody refers to it.
+    /// An object that does not move or change them while a reference to it exists.
     Object(Py<PyAny>, *const u8, usize),
     /// Memory that is lent through the buffer protocol.
     Lent(Flat),
@@ -83,7 +83,7 @@ impl Piece {
         own.chain(many.iter().map(Buffer::as_slice)).filter(|slice| !slice.is_empty())
     }
 
-    /// The bytes and the zeros behind them, as the heap has them.
+    /// The bytes and the zeros after them, as the heap has them.
     pub(super) fn padded(&self) -> impl Iterator<Item = &[u8]> {
         let past = (self.bytes() % HEAP_ALIGN) as usize;
         let zeros = if past == 0 { &[][..] } else { &ZEROS[past..] };
@@ -106,7 +106,7 @@ impl Piece {
 #[pyclass(frozen, module = "plasmon._native", name = "_Piece")]
 #[derive(Debug)]
 pub struct LentPiece {
-    /// Who keeps the bytes.
+    /// The owner of the bytes.
     #[expect(dead_code, reason = "it is held, not used")]
     owner: Option<Py<PyAny>>,
     own: Vec<u8>,

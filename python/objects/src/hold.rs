@@ -1,4 +1,4 @@
-//! Who holds what, while a value is taken apart.
+//! References to objects while a value is taken apart.
 //!
 //! The encoder is quiet or open. While it is quiet no code but its own runs: the thread stays
 //! attached to the interpreter, the garbage collector is off, and only exact types are looked at.

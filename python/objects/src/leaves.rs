@@ -65,7 +65,7 @@ impl<'a, 'py> Decoder<'a, 'py> {
             return Ok(dtype.clone());
         }
         let view = &self.object.view;
-        let text = text_of(view.dtype_texts.at(number))?;
+        let text = text_of(view.dtype_strings.at(number))?;
         let text = text.as_str();
         let unknown = |error| broken(self.py, &format!("unknown element type {text:?}: {error}"));
         let dtype = type_object(self.py, text).map_err(unknown)?;
@@ -173,7 +173,7 @@ impl<'a, 'py> Decoder<'a, 'py> {
         let py = self.py;
         let view = &self.object.view;
         let dtype = view.tensors.dtype.index(number);
-        let letter = text_of(view.dtype_texts.at(dtype))?;
+        let letter = text_of(view.dtype_strings.at(dtype))?;
         let shape = self.shape_of(number).iter().map(|extent| i64::from_le_bytes(*extent));
         let shape: Vec<i64> = shape.collect();
         let mut bytes = Some(view.dtype_itemsizes.index(dtype));

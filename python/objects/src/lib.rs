@@ -97,9 +97,9 @@ fn chosen<'py>(
     context.map_or_else(|| default_context(py), Ok)
 }
 
-/// Takes a value apart; the result knows how many bytes it needs and can be written anywhere.
+/// Takes a value apart; the result has its size in bytes and can be written anywhere.
 ///
-/// `context` says what may be written beyond plain data; the default is
+/// `context` sets what may be written beyond plain data; the default is
 /// `plasmon.objects.default_context`. `form` is "small" (compact), "stream" (an Arrow IPC stream)
 /// or "auto": small up to 16,384 bytes.
 ///

@@ -27,13 +27,13 @@ pub struct Block {
     bytes: usize,
 }
 
-// SAFETY: it is written before anybody else sees it, and only read after that.
+// SAFETY: it is written before it is shared, and only read after that.
 unsafe impl Send for Block {}
 // SAFETY: as above.
 unsafe impl Sync for Block {}
 
 impl Block {
-    /// Memory for so many bytes; what is in it is arbitrary.
+    /// Memory for a number of bytes, uninitialized.
     pub(super) fn new(bytes: usize) -> PyResult<Self> {
         let large = bytes >= 2 * HUGE_PAGE_BYTES;
         let align = if large { HUGE_PAGE_BYTES } else { ALIGN };
@@ -96,7 +96,7 @@ impl Block {
     }
 }
 
-/// Memory of somebody else to be written to.
+/// Borrowed memory to be written to.
 pub(super) struct Room(Box<ffi::Py_buffer>);
 
 impl Room {

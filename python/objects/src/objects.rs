@@ -176,7 +176,7 @@ impl<'a, 'py> Decoder<'a, 'py> {
     ) -> PyResult<()> {
         let (count, fields) = (columns.first().map_or(0, |first| first.0.len()), columns.len());
         for at in 0..count {
-            // SAFETY: attached; every item of the new tuple is set before anybody sees it.
+            // SAFETY: attached; every item of the new tuple is set before it is handed out.
             let row = self.made(unsafe { ffi::PyTuple_New(fields as isize) })?;
             for (field, column) in columns.iter_mut().enumerate() {
                 let value = std::mem::replace(&mut column.0[at], std::ptr::null_mut());

@@ -11,7 +11,7 @@ use super::raw::Ptr;
 pub(super) struct OwnedReferences(pub(super) Vec<Ptr>);
 
 impl OwnedReferences {
-    /// Room for so many references, without any; an error instead of the end of the process when
+    /// Room for references, without any; an error instead of the end of the process when
     /// there is no memory for it.
     pub(super) fn with_capacity(count: usize) -> PyResult<Self> {
         let mut room = Vec::new();
@@ -36,16 +36,16 @@ impl Drop for OwnedReferences {
 }
 
 /// One reference that is dropped with this.
-pub(super) struct One(pub(super) Ptr);
+pub(super) struct OwnedReference(pub(super) Ptr);
 
-impl One {
+impl OwnedReference {
     /// The reference, the caller's from now on.
     pub(super) fn release(self) -> Ptr {
         std::mem::ManuallyDrop::new(self).0
     }
 }
 
-impl Drop for One {
+impl Drop for OwnedReference {
     fn drop(&mut self) {
         // SAFETY: a reference of ours; see `OwnedReferences`.
         unsafe { ffi::Py_XDECREF(self.0) };
@@ -59,7 +59,7 @@ pub(super) struct Scratch {
     count: usize,
 }
 
-/// So many values need no memory of their own.
+/// Up to this many values need no memory of their own.
 const FEW: usize = 16;
 
 impl Scratch {

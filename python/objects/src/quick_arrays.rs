@@ -11,7 +11,7 @@ use super::errors::changed;
 /// Arrays with more dimensions are rare, and left to NumPy's constructor.
 const DIMENSIONS_FEW: usize = 8;
 
-/// What makes arrays on an object's memory.
+/// Makes arrays on an object's memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct QuickArrays {
     pub(super) maker: ArrayMaker,
@@ -59,7 +59,7 @@ impl Extents {
         Some(strides)
     }
 
-    /// Whether every element of an array with these extents lies in memory of so many bytes.
+    /// Whether every element of an array with these extents lies in memory of the given size.
     #[inline]
     pub(super) fn lie_in(&self, strides: &Self, itemsize: usize, place: i64, bytes: usize) -> bool {
         let (mut low, mut high) = (i128::from(place), i128::from(place) + itemsize as i128);
@@ -90,7 +90,7 @@ impl QuickArrays {
         let Some(maker) = ArrayMaker::of(py) else { return Ok(None) };
         // The view has lent the memory; asked again it says where that is.
         let lent = Flat::with_flags(memory, ffi::PyBUF_C_CONTIGUOUS)?;
-        // What was checked was lent before, and somebody may lend something else each time.
+        // The check was of an earlier buffer, and an exporter may give another one each time.
         if lent.bytes().len() < object_bytes {
             return Err(changed());
         }

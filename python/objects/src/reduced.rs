@@ -1,4 +1,4 @@
-//! What objects say about how to make them again: the results of `__reduce_ex__`.
+//! How objects are to be made again: the results of `__reduce_ex__`.
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -7,7 +7,7 @@ use pyo3::types::{PyDict, PyList};
 
 static COPYREG: PyOnceLock<(Py<PyDict>, Py<PyAny>, Py<PyAny>)> = PyOnceLock::new();
 
-/// What `__reduce_ex__` said.
+/// The result of `__reduce_ex__`.
 pub(super) enum ReduceResult<'py> {
     /// The name that the object is found by.
     Named(Bound<'py, PyAny>),

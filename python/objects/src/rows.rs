@@ -39,7 +39,7 @@ impl Columns {
 
 /// Whether a field that begins with this value is certainly no column of bits.
 fn is_solid(value: Ptr, depth: usize) -> bool {
-    // SAFETY: whoever asks for a run sees to it that its items, and so their parts, are alive.
+    // SAFETY: the items of a run, and so their parts, are alive, as its caller ensures.
     match unsafe { raw::shape(value) } {
         Shape::Int
         | Shape::Float
@@ -183,7 +183,7 @@ impl<'py> Encoder<'py> {
         Some(self.write_rows(columns, Rows::Objects { class, fields, rows }))
     }
 
-    /// What the objects say that their attributes are, held from then on.
+    /// The attributes of the objects, held from then on.
     fn asked_columns(&mut self, items: &[Ptr], fields: &[Ptr]) -> PyResult<Columns> {
         let mut columns = Columns { held: true, ..Columns::new(fields.len(), items.len()) };
         for (column, field) in columns.all.iter_mut().zip(fields) {

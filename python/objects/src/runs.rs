@@ -16,7 +16,7 @@ use plasmon_cpython::memo::Place;
 /// The values of a run that are in a table already, when the rest doesn't fit there.
 #[derive(Clone, Copy)]
 pub(super) enum Prefix {
-    /// So many of None.
+    /// A number of None.
     None(usize),
     /// From a length of bits on.
     Bits { start: usize, count: usize },
@@ -54,7 +54,7 @@ impl<'py> Encoder<'py> {
     /// Writes values as a run.
     pub(super) fn run(&mut self, items: Items<'_>) -> PyResult<Run> {
         let Some(first) = items.all.first() else { return Ok(Run::default()) };
-        // SAFETY: here and below: whoever asks for a run sees to it that its items are alive.
+        // SAFETY: here and below: the items of a run are alive, as its caller ensures.
         match unsafe { raw::shape(*first) } {
             Shape::Str => self.run_of_strs(items),
             Shape::Float => self.run_of_floats(items),
@@ -424,7 +424,7 @@ fn append<T: Copy>(column: &mut Vec<T>, items: &[Ptr], value: impl Fn(Ptr) -> Op
         room.write(value);
         count += 1;
     }
-    // SAFETY: so many behind the old length were just written, within the capacity.
+    // SAFETY: `count` after the old length were just written, within the capacity.
     unsafe { column.set_len(column.len() + count) };
     count
 }

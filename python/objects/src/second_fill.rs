@@ -3,12 +3,12 @@
 //! A key may be an object that gets its state later, because the state refers back to the dict. Its
 //! hash is unknown until then, or another one than it will be. Such a dict is filled in its turn
 //! all the same, as pickle does it: what is made next may copy it, or take its items. At the end,
-//! when everything has its state, it is emptied and filled anew, and every key is where its hash
+//! when everything has its state, it is emptied and filled again, and every key is where its hash
 //! says.
 //!
 //! ```text
 //! in its turn: filled ─────────────────────────────┐
-//!              └─ a hash fails: as far as it went ─┴─► at the end: filled anew, or that error
+//!              └─ a hash fails: as far as it went ─┴─► at the end: filled again, or that error
 //!                   └─ something is called with it: that error
 //! ```
 
@@ -19,12 +19,12 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use super::errors::no_key;
-use super::owned::{One, OwnedReferences};
+use super::owned::{OwnedReference, OwnedReferences};
 use super::raw::Ptr;
 
 /// A dict or a set, and what belongs into it.
 struct PendingContainer {
-    object: One,
+    object: OwnedReference,
     keys: OwnedReferences,
     /// Of a dict.
     values: Option<OwnedReferences>,
@@ -52,16 +52,16 @@ impl PendingContainer {
     }
 }
 
-/// The dicts and sets that are filled anew.
+/// The dicts and sets that are filled again.
 #[derive(Default)]
-pub(super) struct Again {
+pub(super) struct SecondFill {
     expected: HashSet<u32>,
     waiting: Vec<PendingContainer>,
     /// Whether one of them is not filled.
     fails: bool,
 }
 
-impl Again {
+impl SecondFill {
     /// Says which nodes they are.
     pub(super) fn expect(&mut self, nodes: &[u32]) {
         self.expected.extend(nodes);
@@ -82,7 +82,7 @@ impl Again {
     pub(super) fn fill_first(
         &mut self,
         py: Python<'_>,
-        object: One,
+        object: OwnedReference,
         keys: OwnedReferences,
         values: Option<OwnedReferences>,
     ) {
@@ -92,7 +92,7 @@ impl Again {
         self.waiting.push(waiting);
     }
 
-    /// Fills them anew, now that everything has its state.
+    /// Fills them again, now that everything has its state.
     pub(super) fn fill_anew(&mut self, py: Python<'_>) -> PyResult<()> {
         for waiting in std::mem::take(&mut self.waiting) {
             let object = waiting.object.0;

@@ -37,7 +37,7 @@ pub struct Serialized {
     heap: Vec<Piece>,
     placed: HeapArrays,
     plan: Plan,
-    /// What the encoder leaves to the next one.
+    /// The memory that the next encoder reuses.
     memory: Memory,
 }
 
@@ -74,9 +74,9 @@ impl Serialized {
     }
 
     /// Makes sure that the object's bytes are where they were, right before they are read.
-    fn ready(&self, py: Python<'_>) -> PyResult<Ready<'_>> {
+    fn ready(&self, py: Python<'_>) -> PyResult<ObjectImage<'_>> {
         self.placed.check(py)?;
-        Ok(Ready(self))
+        Ok(ObjectImage(self))
     }
 
     /// Gives the object's bytes in parts, where they lie, to be gathered. Only for an object that
@@ -101,18 +101,18 @@ impl Serialized {
 }
 
 /// An object whose bytes can be read.
-struct Ready<'a>(&'a Serialized);
+struct ObjectImage<'a>(&'a Serialized);
 
-impl Ready<'_> {
+impl ObjectImage<'_> {
     /// Writes the object.
     fn write(&self, room: &mut [u8]) {
         let Serialized { plan, tables, heap, .. } = self.0;
         let (front, mut rest) = room.split_at_mut(plan.heap_at() as usize);
         plan.write_front(tables, front);
         for slice in heap.iter().flat_map(Piece::padded) {
-            let (place, behind) = rest.split_at_mut(slice.len());
+            let (place, after) = rest.split_at_mut(slice.len());
             place.copy_from_slice(slice);
-            rest = behind;
+            rest = after;
         }
         rest.copy_from_slice(plan.tail());
     }
@@ -133,14 +133,14 @@ pub(super) fn dumps<'py>(
 ) -> PyResult<Bound<'py, PyBytes>> {
     let object = Serialized::of(context, value, wanted)?;
     let py = value.py();
-    // SAFETY: attached; a new bytes object of this length has its bytes behind its header, and
-    // nobody else has seen it. Zeroing it first would cost as much as writing it.
+    // SAFETY: attached; a new bytes object of this length has its bytes after its header, and
+    // was not handed out yet. Zeroing it first would cost as much as writing it.
     let bytes = unsafe {
         let made = ffi::PyBytes_FromStringAndSize(std::ptr::null(), object.bytes() as isize);
         let made = Bound::from_owned_ptr_or_err(py, made)?.cast_into_unchecked::<PyBytes>();
         let start = ffi::PyBytes_AS_STRING(made.as_ptr()).cast_mut().cast::<u8>();
         // No code has run since the arrays were looked at.
-        Ready(&object).write(std::slice::from_raw_parts_mut(start, object.bytes()));
+        ObjectImage(&object).write(std::slice::from_raw_parts_mut(start, object.bytes()));
         made
     };
     object.recycle();
@@ -187,7 +187,7 @@ impl Serialized {
         Ok(bytes)
     }
 
-    /// The object in memory of its own, aligned for every reader; it has the buffer protocol.
+    /// The object in its own memory, aligned for every reader; it has the buffer protocol.
     fn to_buffer(&self, py: Python<'_>) -> PyResult<Block> {
         let mut block = Block::new(self.bytes())?;
         let ready = self.ready(py)?;
@@ -197,7 +197,7 @@ impl Serialized {
 
     /// The object in pieces: `{"data": [buffer, ...], "tail": bytes, "nbytes": int}`. The first
     /// buffer is everything but the heap, the others are the heap's entries, which share memory
-    /// with the value where they can. One after the other, those behind the first padded with zeros
+    /// with the value where they can. One after the other, those after the first padded with zeros
     /// to multiples of 64, and the tail at the end, they are the object.
     fn to_components<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let mut front = Block::new(self.plan.heap_at() as usize)?;

@@ -1,9 +1,9 @@
-//! What is to be done when the turn of a node of an object that is being written comes.
+//! The pending work for each node of an object that is being written.
 
 use super::class_key::ClassKey;
 use super::raw::Ptr;
 
-/// What is to be done when a node's turn comes.
+/// The pending work for a node.
 #[derive(Debug, Default)]
 pub(super) enum Work {
     /// Nothing: it was done, or is part of a row node.
@@ -25,7 +25,7 @@ pub(super) struct Column {
     pub(super) held: bool,
 }
 
-/// What is to be done when a row node's turn comes.
+/// The pending work for a row node.
 #[derive(Debug)]
 pub(super) enum Rows {
     /// Rows of dicts; the keys, and how many rows.

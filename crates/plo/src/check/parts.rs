@@ -6,9 +6,9 @@ use crate::error::{Result, broken};
 use crate::extensions::{Fields, text};
 use crate::layout::HEAP_ALIGN;
 use crate::sizes::at;
-use crate::view::{Longs, TextsView, Words};
+use crate::view::{ByteStringsView, Longs, Words};
 
-/// What an extension must have.
+/// The required parts of an extension.
 struct Shape {
     /// How long its data is, at least and at most.
     data: (usize, usize),
@@ -26,7 +26,7 @@ const fn in_heap(least: usize, most: usize) -> Shape {
     Shape { data: (least, most), in_heap: true }
 }
 
-/// What each kind of extension must have; those with pickles say more themselves.
+/// The required parts of each kind of extension; those with pickles check more themselves.
 const SHAPES: [Shape; ext::COUNT as usize] = [
     data(0, ANY),                           // INT
     data(16, 16),                           // COMPLEX
@@ -63,7 +63,7 @@ impl Checker<'_, '_> {
             (view.classes.name.offsets, at::CLASS_NAME_BYTES),
             (view.classes.fields, at::CLASS_FIELDS),
             (view.classes.field_names.offsets, at::CLASS_FIELD_BYTES),
-            (view.dtype_texts.offsets, at::DTYPE_BYTES),
+            (view.dtype_strings.offsets, at::DTYPE_BYTES),
             (view.tensors.shape_offsets, at::TENSOR_SHAPE),
             (view.tensors.stride_offsets, at::TENSOR_STRIDES),
             (view.exts.data.offsets, at::EXT_BYTES),
@@ -75,13 +75,13 @@ impl Checker<'_, '_> {
         heap_offsets(view.heap_offsets, view.sizes.get(at::HEAP_BYTES))
     }
 
-    /// Names are texts, and element types have a size. Those of strs are left to whoever makes
-    /// strings of them, which has to look at each byte anyway.
+    /// Names are UTF-8, and element types have a size. The values of strs are left to the code
+    /// that makes strings of them, which has to look at each byte anyway.
     pub(super) fn names(&self) -> Result<()> {
         let view = self.view;
-        texts(view.classes.name)?;
-        texts(view.classes.field_names)?;
-        texts(view.dtype_texts)?;
+        strings(view.classes.name)?;
+        strings(view.classes.field_names)?;
+        strings(view.dtype_strings)?;
         let below = (0..view.count(at::DTYPES)).find(|dtype| view.dtype_itemsizes.at(*dtype) < 0);
         below.map_or(Ok(()), |dtype| broken("an element type of a negative size", dtype))
     }
@@ -116,7 +116,7 @@ impl Checker<'_, '_> {
             || dimensions > limit::DIMENSIONS_MAX
             || (stride_count != 0 && stride_count != dimensions)
             || dtype >= view.count(at::DTYPES)
-            || view.dtype_texts.at(dtype).len() > limit::DTYPE_BYTES_MAX
+            || view.dtype_strings.at(dtype).len() > limit::DTYPE_BYTES_MAX
         {
             return broken("a tensor of an unknown kind, or with parts that don't fit", index);
         }
@@ -220,8 +220,8 @@ fn rising(offsets: Words<'_>, end: u64) -> Result<()> {
     if falls { broken("offsets that fall", end) } else { Ok(()) }
 }
 
-fn texts(texts: TextsView<'_>) -> Result<()> {
-    (0..texts.len()).try_for_each(|number| text(texts.at(number), number).map(drop))
+fn strings(strings: ByteStringsView<'_>) -> Result<()> {
+    (0..strings.len()).try_for_each(|number| text(strings.at(number), number).map(drop))
 }
 
 fn heap_offsets(offsets: Longs<'_>, end: u64) -> Result<()> {

@@ -1,5 +1,5 @@
 //! A document: the containers of an object, and its root. Nodes that stand for values and the rows
-//! of row nodes are numbered anew in the order of the nodes; so whatever refers to one knows its
+//! of row nodes are numbered again in the order of the nodes; so every reference to one has its
 //! number before it is made.
 
 use super::leaves::Leaves;
@@ -51,7 +51,7 @@ struct Build<'o, 'a> {
 
 /// The values of an object.
 fn document<'a>(object: &ValidObject<'a>) -> Result<Document<'a>> {
-    // What can't be made in any order is no value.
+    // A graph that cannot be made in any order is not a value.
     Order::of(object)?;
     let count = object.view.count(at::NODES);
     let mut ids = Vec::with_capacity(count);

@@ -8,7 +8,7 @@ use crate::codes::ext;
 use crate::error::Result;
 use crate::extensions::{Fields, text};
 use crate::sizes::at;
-use crate::view::{Longs, TextsView, View, Words};
+use crate::view::{ByteStringsView, Longs, View, Words};
 
 /// The leaves of an object.
 pub(super) struct Leaves<'a> {
@@ -36,13 +36,13 @@ impl<'a> Leaves<'a> {
     }
 }
 
-fn strs(texts: TextsView<'_>, count: usize) -> Result<Vec<&str>> {
-    (0..count).map(|number| text(texts.at(number), number)).collect()
+fn strs(strings: ByteStringsView<'_>, count: usize) -> Result<Vec<&str>> {
+    (0..count).map(|number| text(strings.at(number), number)).collect()
 }
 
 fn dtypes<'a>(view: &View<'a>) -> Result<Vec<Dtype<'a>>> {
-    let texts = strs(view.dtype_texts, view.count(at::DTYPES))?;
-    let sized = texts.into_iter().enumerate();
+    let strings = strs(view.dtype_strings, view.count(at::DTYPES))?;
+    let sized = strings.into_iter().enumerate();
     Ok(sized.map(|(at, text)| Dtype { text, itemsize: view.dtype_itemsizes.index(at) }).collect())
 }
 
@@ -96,7 +96,7 @@ fn class<'a>(
     }))
 }
 
-/// An extension: its data behind the lengths, and what its heap entries mean.
+/// An extension: its data after the lengths, and what its heap entries mean.
 struct Ext<'a> {
     kind: u8,
     fields: Fields<'a>,

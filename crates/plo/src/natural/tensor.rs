@@ -14,7 +14,7 @@ pub struct Dtype<'a> {
 /// An array: a shape and strides over memory that other arrays may share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tensor<'a> {
-    /// What it was: one of [`crate::codes::tensor`].
+    /// Its original kind: one of [`crate::codes::tensor`].
     pub kind: u8,
     /// The element type.
     pub dtype: Dtype<'a>,

@@ -76,7 +76,7 @@ pub enum Value<'a> {
     Pickle(Arc<Pickle<'a>>),
     /// Arrow data.
     Arrow {
-        /// What it was, as in `docs/formats/values.md`.
+        /// Its original kind, as in `docs/formats/values.md`.
         kind: u8,
         /// The text of that page.
         text: &'a str,

@@ -1,6 +1,6 @@
 //! The classes of objects.
 
-use crate::columns::{Lists, Texts, Word, word};
+use crate::columns::{ByteStrings, Lists, Word, word};
 
 /// A class, as it is written.
 #[derive(Clone, Copy, Debug, Default)]
@@ -22,10 +22,10 @@ pub struct Class<'a> {
 pub struct Classes {
     pub(super) sources: Vec<u8>,
     pub(super) makes: Vec<u8>,
-    pub(super) names: Texts,
+    pub(super) names: ByteStrings,
     pub(super) versions: Vec<Word>,
     pub(super) fields: Lists<()>,
-    pub(super) field_names: Texts,
+    pub(super) field_names: ByteStrings,
     pub(super) exts: Vec<Word>,
 }
 

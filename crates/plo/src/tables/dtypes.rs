@@ -1,18 +1,18 @@
 //! The element types of arrays.
 
-use crate::columns::{Texts, Word, word};
+use crate::columns::{ByteStrings, Word, word};
 
 /// The element types.
 #[derive(Clone, Debug, Default)]
 pub struct Dtypes {
-    pub(super) texts: Texts,
+    pub(super) strings: ByteStrings,
     pub(super) itemsizes: Vec<Word>,
 }
 
 impl Dtypes {
     /// Appends an element type and returns its number.
     pub fn push(&mut self, text: &[u8], itemsize: usize) -> usize {
-        self.texts.push(text);
+        self.strings.push(text);
         self.itemsizes.push(word(itemsize));
         self.itemsizes.len() - 1
     }

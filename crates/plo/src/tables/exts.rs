@@ -1,13 +1,13 @@
 //! Extensions: values that no other table has a type for.
 
-use crate::columns::{Lists, Texts, Word};
+use crate::columns::{ByteStrings, Lists, Word};
 
 /// The extensions, by column.
 #[derive(Clone, Debug, Default)]
 pub struct Exts {
     pub(super) kinds: Vec<u8>,
     /// The data; append that of an extension before it is pushed.
-    pub data: Texts,
+    pub data: ByteStrings,
     /// The heap entries; append those of an extension before it is pushed.
     pub heaps: Lists<Word>,
 }

@@ -11,7 +11,7 @@ pub struct Heap {
 }
 
 impl Heap {
-    /// Makes room for an entry of so many bytes and returns its number.
+    /// Makes room for an entry of `bytes` bytes and returns its number.
     pub fn push(&mut self, bytes: u64) -> usize {
         if self.offsets.is_empty() {
             self.offsets.push([0; 8]);

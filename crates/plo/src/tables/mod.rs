@@ -22,4 +22,4 @@ pub use self::nodes::{Node, Nodes, Run};
 pub use self::slots::Slots;
 pub use self::tensors::Tensors;
 pub use self::whole::Tables;
-pub use crate::columns::{Bits, Lists, Long, Texts, Word, word};
+pub use crate::columns::{Bits, ByteStrings, Lists, Long, Word, word};

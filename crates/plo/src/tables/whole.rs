@@ -7,7 +7,7 @@ use super::heap::Heap;
 use super::nodes::Nodes;
 use super::slots::Slots;
 use super::tensors::Tensors;
-use crate::columns::{Bits, Long, Texts, Word};
+use crate::columns::{Bits, ByteStrings, Long, Word};
 use crate::error::{Error, Result};
 use crate::sizes::{self, Sizes, at};
 
@@ -21,9 +21,9 @@ pub struct Tables {
     pub i64: Vec<Long>,
     pub f64: Vec<Long>,
     pub bits: Bits,
-    pub strs: Texts,
+    pub strs: ByteStrings,
     pub refs: Vec<Word>,
-    pub bins: Texts,
+    pub bins: ByteStrings,
     pub classes: Classes,
     pub dtypes: Dtypes,
     pub tensors: Tensors,
@@ -76,7 +76,7 @@ impl Tables {
         set(at::CLASS_FIELDS, self.classes.field_names.len());
         set(at::CLASS_FIELD_BYTES, self.classes.field_names.bytes.len());
         set(at::DTYPES, self.dtypes.len());
-        set(at::DTYPE_BYTES, self.dtypes.texts.bytes.len());
+        set(at::DTYPE_BYTES, self.dtypes.strings.bytes.len());
         set(at::TENSORS, self.tensors.len());
         set(at::TENSOR_SHAPE, self.tensors.shape.values.len());
         set(at::TENSOR_STRIDES, self.tensors.strides.values.len());
@@ -169,10 +169,10 @@ impl Tables {
                 ],
             );
         }
-        let texts = &dtypes.texts;
+        let strings = &dtypes.strings;
         let itemsizes = dtypes.itemsizes.as_flattened();
         if given(dtypes.len()) {
-            give(dtypes.len(), &[texts.offsets.as_flattened(), &texts.bytes, itemsizes]);
+            give(dtypes.len(), &[strings.offsets.as_flattened(), &strings.bytes, itemsizes]);
         }
         if given(tensors.len()) {
             give(

@@ -1,7 +1,7 @@
-//! Where the tables of an object lie: one buffer after the other, as its sizes say.
+//! Where the tables of an object lie: one buffer after the other, by its sizes.
 
 use super::header::read_sizes;
-use super::slices::{Bitmap, Longs, TextsView, Words, stretch};
+use super::slices::{Bitmap, ByteStringsView, Longs, Words, stretch};
 use super::tables::{ClassesView, ExtsView, NodesView, SlotsView, TensorsView, View};
 use crate::error::{Error, Result, broken};
 use crate::layout::{Form, HEAP_ALIGN, Layout};
@@ -80,7 +80,7 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    /// As many bytes as a size says.
+    /// As many bytes as a size.
     #[inline]
     fn flags(&mut self, size: usize) -> &'a [u8] {
         self.bytes(self.sizes.count(size))
@@ -101,7 +101,7 @@ impl<'a> Cursor<'a> {
         Longs(self.bytes(8 * self.sizes.count(size)).as_chunks::<8>().0)
     }
 
-    /// The offsets of so many entries.
+    /// The offsets of a number of entries.
     #[inline]
     fn offsets(&mut self, size: usize) -> Words<'a> {
         match self.sizes.count(size) {
@@ -111,8 +111,8 @@ impl<'a> Cursor<'a> {
     }
 
     #[inline]
-    fn texts(&mut self, size: usize, bytes: usize) -> TextsView<'a> {
-        TextsView { offsets: self.offsets(size), bytes: self.flags(bytes) }
+    fn strings(&mut self, size: usize, bytes: usize) -> ByteStringsView<'a> {
+        ByteStringsView { offsets: self.offsets(size), bytes: self.flags(bytes) }
     }
 
     fn slots(&mut self, slots: &mut SlotsView<'a>) {
@@ -143,10 +143,10 @@ impl<'a> Cursor<'a> {
         ClassesView {
             source: self.flags(at::CLASSES),
             make: self.flags(at::CLASSES),
-            name: self.texts(at::CLASSES, at::CLASS_NAME_BYTES),
+            name: self.strings(at::CLASSES, at::CLASS_NAME_BYTES),
             version: self.words(at::CLASSES),
             fields: self.offsets(at::CLASSES),
-            field_names: self.texts(at::CLASS_FIELDS, at::CLASS_FIELD_BYTES),
+            field_names: self.strings(at::CLASS_FIELDS, at::CLASS_FIELD_BYTES),
             ext: self.words(at::CLASSES),
         }
     }
@@ -167,7 +167,7 @@ impl<'a> Cursor<'a> {
     fn exts(&mut self) -> ExtsView<'a> {
         ExtsView {
             kind: self.flags(at::EXTS),
-            data: self.texts(at::EXTS, at::EXT_BYTES),
+            data: self.strings(at::EXTS, at::EXT_BYTES),
             heap_offsets: self.offsets(at::EXTS),
             heaps: self.words(at::EXT_HEAPS),
         }
@@ -199,19 +199,19 @@ impl<'a> Cursor<'a> {
             view.bits = self.bits(at::BITS);
         }
         if self.table(at::STRS) {
-            view.strs = self.texts(at::STRS, at::STRS_BYTES);
+            view.strs = self.strings(at::STRS, at::STRS_BYTES);
         }
         if self.table(at::REFS) {
             view.refs = self.words(at::REFS);
         }
         if self.table(at::BINS) {
-            view.bins = self.texts(at::BINS, at::BINS_BYTES);
+            view.bins = self.strings(at::BINS, at::BINS_BYTES);
         }
         if self.table(at::CLASSES) {
             view.classes = self.classes();
         }
         if self.table(at::DTYPES) {
-            view.dtype_texts = self.texts(at::DTYPES, at::DTYPE_BYTES);
+            view.dtype_strings = self.strings(at::DTYPES, at::DTYPE_BYTES);
             view.dtype_itemsizes = self.words(at::DTYPES);
         }
         if self.table(at::TENSORS) {

@@ -1,4 +1,4 @@
-//! The sizes of an object, which its first bytes tell in either form. Everything follows from them.
+//! The sizes of an object, which its first bytes hold in either form. Everything follows from them.
 
 use crate::codes::limit::ENTRIES_MAX;
 use crate::error::{Error, Result, broken};
@@ -58,7 +58,7 @@ fn read_small_sizes(bytes: &[u8]) -> Result<(Sizes, Layout, u64)> {
         sizes.set(number, size);
     }
     let bytes = u64::from(word(1));
-    // The tables will have to end where this says that the heap begins.
+    // The tables have to end where the heap begins by this.
     let heap_at = bytes.checked_sub(sizes.get(at::HEAP_BYTES));
     let Some(heap_at) = heap_at else { return broken("a length less than the heap's", word(1)) };
     Ok((sizes, Layout { form: Form::Small, heap_at, bytes }, front))

@@ -61,14 +61,14 @@ impl Bitmap<'_> {
 
 /// Byte strings where they lie.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct TextsView<'a> {
+pub struct ByteStringsView<'a> {
     /// Where each one starts and the last one ends; nothing for none.
     pub offsets: Words<'a>,
     /// The bytes of all.
     pub bytes: &'a [u8],
 }
 
-impl<'a> TextsView<'a> {
+impl<'a> ByteStringsView<'a> {
     /// The byte string with a number.
     #[inline]
     pub fn at(self, number: usize) -> &'a [u8] {

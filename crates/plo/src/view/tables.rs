@@ -1,6 +1,6 @@
 //! The tables of an object, each as typed slices.
 
-use super::slices::{Bitmap, Longs, TextsView, Words};
+use super::slices::{Bitmap, ByteStringsView, Longs, Words};
 use crate::layout::Layout;
 use crate::sizes::{self, Sizes, at};
 
@@ -22,10 +22,10 @@ pub struct NodesView<'a> {
 pub struct ClassesView<'a> {
     pub source: &'a [u8],
     pub make: &'a [u8],
-    pub name: TextsView<'a>,
+    pub name: ByteStringsView<'a>,
     pub version: Words<'a>,
     pub fields: Words<'a>,
-    pub field_names: TextsView<'a>,
+    pub field_names: ByteStringsView<'a>,
     pub ext: Words<'a>,
 }
 
@@ -48,7 +48,7 @@ pub struct TensorsView<'a> {
 #[expect(missing_docs, reason = "the names are those of the table in spec/objects.md")]
 pub struct ExtsView<'a> {
     pub kind: &'a [u8],
-    pub data: TextsView<'a>,
+    pub data: ByteStringsView<'a>,
     pub heap_offsets: Words<'a>,
     pub heaps: Words<'a>,
 }
@@ -90,11 +90,11 @@ pub struct View<'a> {
     pub i64: Longs<'a>,
     pub f64: Longs<'a>,
     pub bits: Bitmap<'a>,
-    pub strs: TextsView<'a>,
+    pub strs: ByteStringsView<'a>,
     pub refs: Words<'a>,
-    pub bins: TextsView<'a>,
+    pub bins: ByteStringsView<'a>,
     pub classes: ClassesView<'a>,
-    pub dtype_texts: TextsView<'a>,
+    pub dtype_strings: ByteStringsView<'a>,
     pub dtype_itemsizes: Words<'a>,
     pub tensors: TensorsView<'a>,
     pub exts: ExtsView<'a>,
@@ -114,11 +114,11 @@ impl View<'_> {
             i64: Longs::default(),
             f64: Longs::default(),
             bits: Bitmap::default(),
-            strs: TextsView::default(),
+            strs: ByteStringsView::default(),
             refs: Words::default(),
-            bins: TextsView::default(),
+            bins: ByteStringsView::default(),
             classes: ClassesView::default(),
-            dtype_texts: TextsView::default(),
+            dtype_strings: ByteStringsView::default(),
             dtype_itemsizes: Words::default(),
             tensors: TensorsView::default(),
             exts: ExtsView::default(),

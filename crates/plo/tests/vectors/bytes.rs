@@ -17,8 +17,8 @@ fn list() -> Tables {
     })
 }
 
-/// A list of two texts.
-fn texts() -> Tables {
+/// A list of two strings.
+fn strings() -> Tables {
     rooted(|tables| {
         tables.strs.push(b"ab");
         tables.strs.push(b"cd");
@@ -146,7 +146,7 @@ fn messages() -> Vec<Vector> {
 fn offsets() -> Vec<Vector> {
     let vector = |name, rule, says, bytes| Vector { name, section: 2, rule, says, bytes };
     let with = |offsets: [u32; 3]| {
-        let mut tables = texts();
+        let mut tables = strings();
         tables.strs.offsets = offsets.map(u32::to_le_bytes).to_vec();
         tables
     };
@@ -204,7 +204,7 @@ fn offsets() -> Vec<Vector> {
     ]
 }
 
-/// The root None with another type, the byte behind the header.
+/// The root None with another type, the byte after the header.
 fn slot_changed(to: u8) -> Vec<u8> {
     let mut tables = Tables::default();
     tables.slots.push_null();

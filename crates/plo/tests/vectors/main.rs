@@ -2,7 +2,7 @@
 //! tells, and every reader has to refuse it with the code that stands there.
 //!
 //! They are made here and compared with the files; with `PLASMON_WRITE_SPEC=1` the files are
-//! written anew. What the description calls `says` is the reason that this crate gives: so each
+//! written again. What the description calls `says` is the reason that this crate gives: so each
 //! vector is refused for its own rule, and not for something that went wrong on the way to it.
 
 #![forbid(unsafe_code)]
@@ -77,7 +77,7 @@ fn every_vector_is_refused_for_the_rule_that_it_breaks() {
     for vector in vectors() {
         let error = match ValidObject::of(&vector.bytes) {
             Err(error) => error,
-            // What the check leaves to whoever makes the value: texts, dates, orders.
+            // What the check leaves to the code that makes the value: strings, dates, orders.
             Ok(_) => Document::of(&vector.bytes).expect_err(vector.name),
         };
         assert_eq!(Document::of(&vector.bytes).unwrap_err(), error, "{}", vector.name);

@@ -1,4 +1,4 @@
-//! Objects whose classes, tensors, extensions or texts break the rules of sections 5 and 6.
+//! Objects whose classes, tensors, extensions or strings break the rules of sections 5 and 6.
 
 use plasmon_plo::codes::{elem, ext, kind, make, slot, source, tensor};
 use plasmon_plo::tables::{Class, Node, Tables};
@@ -17,7 +17,7 @@ pub(crate) fn vectors() -> Vec<Vector> {
     all.extend(heap_entries());
     all.extend(dtypes());
     all.extend(moments());
-    all.extend(texts());
+    all.extend(strings());
     all
 }
 
@@ -29,7 +29,7 @@ fn vector(
     Vector { name, section, rule, says, bytes: small(&rooted(build)) }
 }
 
-/// An object at the root of a class, with so many fields and parts.
+/// An object at the root of a class, with the given numbers of fields and parts.
 fn object(tables: &mut Tables, class: Class<'_>, fields: usize, parts: usize) {
     let extra = tables.classes.push(class, vec![&b"x"[..]; fields]);
     tables.i32.extend(vec![[0; 4]; parts]);
@@ -464,9 +464,9 @@ fn moments() -> Vec<Vector> {
     ]
 }
 
-fn texts() -> Vec<Vector> {
+fn strings() -> Vec<Vector> {
     const NOT: &str = "a string that is not UTF-8";
-    let rule = "texts are UTF-8, without surrogates and in the shortest form";
+    let rule = "strings are UTF-8, without surrogates and in the shortest form";
     let text = |name, bytes: &'static [u8]| {
         vector(2, [name, rule, NOT], |t| {
             t.strs.push(bytes);

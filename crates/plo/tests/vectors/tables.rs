@@ -202,7 +202,7 @@ fn references() -> Vec<Vector> {
     ]
 }
 
-/// Eight rows of tuples with so many fields in the list `owner`; the row node's number.
+/// Eight rows of tuples with a number of fields in the list `owner`; the row node's number.
 fn rows(tables: &mut Tables, owner: usize, fields: usize, elem: u8) -> usize {
     let header = tables.nodes.reserve_many(1 + fields);
     tables.nodes.set(owner, node(kind::LIST, run(elem::ROWS, header), 8));
