@@ -1,4 +1,4 @@
-"""What an Arrow stream does not carry of a polars or pyarrow object: notes beside the stream.
+"""Notes beside an Arrow stream: what it does not carry of a polars or pyarrow object.
 
 The notes are the text of the table's value header (``docs/formats/values.md``), JSON::
 
@@ -69,7 +69,7 @@ def take_polars(value: Any) -> tuple[Any, str]:
 
 
 def give_polars(value: Any, text: str) -> Any:
-    """What :func:`take_polars` took."""
+    """The note of :func:`take_polars`."""
     if not text:
         return value
     import polars as pl
@@ -134,7 +134,7 @@ def refuse_lazy(value: Any) -> TypeError:
 
 
 def is_panic(error: BaseException) -> bool:
-    """Whether polars failed in a way that is no Exception."""
+    """Whether polars failed with something that is not an Exception."""
     return type(error).__name__ == "PanicException"
 
 
@@ -167,7 +167,7 @@ def take_metadata(value: Any) -> tuple[Any, str] | None:
 
 
 def give_metadata(table: Any, text: str) -> Any:
-    """What :func:`take_metadata` took."""
+    """The note of :func:`take_metadata`."""
     if not text:
         return table
     import pyarrow as pa

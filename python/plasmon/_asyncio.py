@@ -61,7 +61,7 @@ async def answer(pending: PendingWait) -> list[str]:
         pending.close()
 
 
-class Patience:
+class GetTimeout:
     """How long a get waits for objects that do not exist yet."""
 
     def __init__(self, timeout: float | None, wait: bool) -> None:
@@ -76,7 +76,7 @@ class Patience:
         return not self.is_none and self.end is not None and time.monotonic() >= self.end
 
 
-class Wanted:
+class GetRequest:
     """The objects of a get, with the names that the caller gave."""
 
     def __init__(self, store: Store, given: Sequence[ObjectId | str], namespace: str) -> None:
@@ -89,21 +89,21 @@ class Wanted:
         return self._names[at]
 
 
-async def buffers(store: Store, wanted: Wanted, patience: Patience) -> list[Buffer]:
+async def buffers(store: Store, request: GetRequest, timeout: GetTimeout) -> list[Buffer]:
     """Pins objects as soon as all of them are readable; raises why one of them is not."""
-    ids = wanted.ids
+    ids = request.ids
     store._check_refused(ids)
     found = store._mapped(ids)
     while missing := [at for at, buffer in enumerate(found) if buffer is None]:
         asked = [ids[at] for at in missing]
-        if patience.is_none:
+        if timeout.is_none:
             states = await _present_states(store, asked)
         else:
-            states = await _states(store, asked, patience.end)
-        late = patience.is_over()
+            states = await _states(store, asked, timeout.end)
+        late = timeout.is_over()
         for at, state in zip(missing, states, strict=True):
             if state != "sealed":
-                raise store._reason(ids[at], state, late or state == "spilled", wanted.name(at))
+                raise store._reason(ids[at], state, late or state == "spilled", request.name(at))
         # Mostly without a thread: it asks for what this process has not mapped yet.
         taken = store._mapped(asked)
         if any(buffer is None for buffer in taken):
@@ -159,7 +159,7 @@ class _Group:
 
 
 class _Waits:
-    """What the tasks of one event loop wait for in one store."""
+    """The waits of the tasks of one event loop in one store."""
 
     _all: ClassVar[WeakKeyDictionary[asyncio.AbstractEventLoop, dict[int, _Waits]]] = (
         WeakKeyDictionary()
@@ -185,7 +185,7 @@ class _Waits:
         return waits
 
     def known(self, id: ObjectId) -> str:
-        """The state of an undecided object, as it was last told."""
+        """The last reported state of an undecided object."""
         return self._known.get(id, "absent")
 
     def decided(self, id: ObjectId) -> asyncio.Future[str]:
@@ -199,7 +199,7 @@ class _Waits:
         return future
 
     def _ask_soon(self, id: ObjectId) -> None:
-        """What is wanted in the same turn of the loop is asked for together."""
+        """Requests the objects of one turn of the loop together."""
         self._fresh[id] = None
         if not self._asks:
             self._asks = True

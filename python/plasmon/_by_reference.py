@@ -28,7 +28,7 @@ from plasmon._library import library_of
 #: Smaller values are pickled: finding out about an object takes longer than copying them.
 MIN_BYTES = 1 << 18
 
-#: For how long a receiver waits for an object, which is there before it is told of it.
+#: How long a receiver waits for an object, which exists before its message is sent.
 RECEIVE_TIMEOUT_S = 10.0
 
 #: A protocol that every pickler understands.
@@ -114,7 +114,7 @@ class Sender:
         self.once = once
 
     def __call__(self, value: Any) -> Reduced:
-        """What a pickler writes for a value."""
+        """The reduction that a pickler writes for a value."""
         if nbytes_of(value) >= self.min_bytes:
             reduced = self.send(value)
             if reduced is not None:
@@ -132,7 +132,7 @@ class Sender:
             # back as exactly what it was.
             id = store.put((value,), id=store.new_id())
         except (PlasmonError, TypeError):
-            # Whatever it is, the value can still be copied; if not, pickle says why.
+            # In any case the value can still be copied; if not, pickle raises the reason.
             return None
         return receive, (self.socket, id.binary, self.once, self.writable)
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def encode(value: Any, sink: _Put, form: Any = None) -> ObjectId:
-    """Puts a value as what it is; as a ``form``, if that is asked for."""
+    """Puts a value as what it is, or as ``form`` if that is given."""
     if form is not None:
         return _encode_form(value, sink, form)
     return _ENCODERS[kind_of(value)](value, sink)
@@ -60,7 +60,7 @@ def _encode_object_or_memory(value: Any, sink: _Put) -> ObjectId:
     try:
         return sink.python(value)
     except NotSerializable:
-        # What cannot come back as what it is, a mapped file say, but lends its memory.
+        # A value that cannot come back as what it is, such as a mapped file, but lends its memory.
         try:
             view = memoryview(value)
         except TypeError:
@@ -199,7 +199,7 @@ _ENCODERS: dict[Kind, Callable[[Any, _Put], ObjectId]] = {
 
 
 def decode(buffer: Buffer, wanted: str | None) -> Any:
-    """The value in an object, as it went in or as ``wanted`` says."""
+    """The value in an object, as it was put or in the form ``wanted``."""
     if wanted is not None and wanted not in _CONVERSIONS:
         names = ", ".join(f'"{name}"' for name in _CONVERSIONS)
         raise ValueError(f'as_ is one of {names}, not "{wanted}"')
@@ -340,14 +340,14 @@ def _columnar(kind: int) -> bool:
 
 
 def from_table(table: Any, kind: int, text: str) -> Any:
-    """What a table was before it was stored."""
+    """The original type of a table."""
     if kind in {_native.TABLE_PANDAS_FRAME, _native.TABLE_PANDAS_SERIES}:
         return _pandas_of_table(table, kind, text)
     if kind in {_native.TABLE_POLARS_FRAME, _native.TABLE_POLARS_SERIES}:
         import polars as pl
 
         frame: Any = pl.from_arrow(table, rechunk=False)
-        # polars has names of its own for columns without one.
+        # polars has its own names for columns without one.
         frame.columns = table.column_names
         made = frame.to_series(0) if kind == _native.TABLE_POLARS_SERIES else frame
         return _arrow_notes.give_polars(made, text)

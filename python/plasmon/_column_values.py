@@ -37,7 +37,7 @@ _FLOAT_MAX = {16: 65504.0, 32: 3.4028234663852886e38}
 
 
 class Misfit(ValueError):
-    """A value that a column's type does not hold; says why."""
+    """A value that a column's type cannot hold, with the reason."""
 
 
 def text_of(value: Any) -> str:
@@ -51,7 +51,7 @@ def text_of(value: Any) -> str:
 
 
 class Values:
-    """What values a type takes, and those that have no need to be converted to be kept."""
+    """The values that a type takes, and those that need no conversion to be kept."""
 
     __slots__ = (
         "_depth",
@@ -174,7 +174,7 @@ class Values:
         return all(self._rule(kind) is True for kind in kinds)
 
     def _fits_all(self, kind: Any, kinds: set[Any], values: list[Any]) -> bool:
-        """Whether a look at all values of a type together tells that they fit."""
+        """Whether one check covers all values of a type together."""
         whole = _WHOLE.get(kind)
         if whole is None or not kinds <= {kind, _NONE}:
             return False
@@ -268,7 +268,7 @@ def _no_rule(_kind: Any) -> None:
 
 
 def _are_times(type: Any, values: list[Any]) -> bool:
-    """Whether neither times nor a column have a zone; those with one are asked one by one."""
+    """Whether neither times nor a column have a zone; those with one are checked one by one."""
     import pyarrow as pa
 
     if not pa.types.is_timestamp(type) or type.tz is not None:

@@ -142,7 +142,7 @@ class _Column:
         return scalar if scalar.is_valid else None
 
     def _is_lone(self, value: Any) -> bool:
-        """Whether a taken value is appended by itself.
+        """Whether a taken value is appended separately.
 
         So are arrays, and what a dictionary may have no key left for.
         """
@@ -300,7 +300,7 @@ class _Column:
 
 
 def _misfits() -> tuple[type[BaseException], ...]:
-    """What pyarrow raises for values that do not fit."""
+    """The exceptions of pyarrow for values that do not fit."""
     pa = _pyarrow()
     return (pa.ArrowException, Misfit, ValueError, TypeError, OverflowError)
 
@@ -445,7 +445,7 @@ class TableBuilder:
                 raise KeyError(f"{text}; the table has {self.schema.names}")
 
     def _append_taken(self, row: list[Any]) -> None:
-        """Gathers a row, or appends it by itself if a value of it is."""
+        """Gathers a row, or appends it separately if a value of it is."""
         pairs = [*zip(self._columns, row, strict=True)]
         if self._may_be_lone and any(column._is_lone(value) for column, value in pairs):
             self._flush()

@@ -96,7 +96,7 @@ def exit_code(error: BaseException) -> int:
 
 
 def run(main: Callable[[], int], *expected: type[Exception], needs: str) -> int:
-    """Runs a command; what went wrong is told as the other commands tell it.
+    """Runs a command; errors are reported as the other commands report them.
 
     ``expected`` are errors whose text is meant for the person at the command. ``needs`` is the
     command that installs what the command imports.

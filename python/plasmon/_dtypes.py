@@ -50,7 +50,7 @@ def is_same_dtype(a: Any, b: Any) -> bool:
 
 
 def dtype_of(text: str) -> Any:
-    """The element type of a text, which may be anybody's."""
+    """The element type of an untrusted text."""
     import numpy as np
 
     descr: Any = _descr(json.loads(text)) if text[:1] == "[" else text

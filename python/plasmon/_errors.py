@@ -88,12 +88,12 @@ class Absent(NotFound):
     Its text suggests a similar name, if there is one.
     """
 
-    #: Finds the name of an object that is nearly the one that was asked for.
+    #: Finds the name of an object that is similar to the requested one.
     _near: Callable[[], tuple[str, str] | None] | None = None
 
     def __str__(self) -> str:
         near, self._near = self._near, None
-        # Asking may fail in any way; this error is the one to tell.
+        # The request may fail in any way; this error is the one to report.
         with contextlib.suppress(Exception):
             if near is not None and (found := near()) is not None:
                 namespace, text = found

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from plasmon._native import ObjectId
     from plasmon._store import Store
 
-#: What the encodings of a file save at most, of what is then said to be too large for certain.
+#: What the encodings of a file save at most; a file beyond that is certainly too large.
 _PARQUET_SHRINKS_MAX = 2
 #: Of text. Each row of JSON repeats the names of its columns, of which nothing is kept.
 _CSV_SHRINKS_MAX = 4

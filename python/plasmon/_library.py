@@ -1,9 +1,9 @@
-"""Where classes say they are from."""
+"""The packages of classes."""
 
 from __future__ import annotations
 
 
 def library_of(kind: type) -> str:
-    """The package that a class says it is from, which may be anything; "" if not a string."""
+    """The package in a class's ``__module__``, which may be anything; "" if not a string."""
     module = kind.__module__
     return module.partition(".")[0] if isinstance(module, str) else ""

@@ -95,7 +95,7 @@ def find() -> ModuleType:
 
 
 def memory_pool(store: Store) -> Any:
-    """What :meth:`plasmon.Store.memory_pool` gives."""
+    """The pool of :meth:`plasmon.Store.memory_pool`."""
     key = os.getpid()
     known: dict[int, Any] = store.__dict__.setdefault("_pools", {})
     if key not in known:
@@ -105,7 +105,7 @@ def memory_pool(store: Store) -> Any:
 
 @contextlib.contextmanager
 def pooled(store: Store) -> Iterator[Any]:
-    """What :meth:`plasmon.Store.pooled` gives."""
+    """The context manager of :meth:`plasmon.Store.pooled`."""
     pa = needs.pyarrow("store.pooled() is for what pyarrow allocates")
     before = pa.default_memory_pool()
     try:

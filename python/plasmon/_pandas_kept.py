@@ -128,8 +128,8 @@ def _is_text_type_kept(storage: str, missing_is_na: bool) -> bool:
 
     given: dict[str, Any] = {} if missing_is_na else {"na_value": float("nan")}
     dtype: Any = pd.StringDtype(storage, **given)
-    texts = pd.array(["a"], dtype=dtype)
-    frame = pd.DataFrame({"a": texts}, index=pd.Index(texts))
+    strings = pd.array(["a"], dtype=dtype)
+    frame = pd.DataFrame({"a": strings}, index=pd.Index(strings))
     back = frame_of_table(table_of_frame(frame))
     return repr(back.dtypes.iloc[0]) == repr(dtype) == repr(back.index.dtype)
 
@@ -163,7 +163,7 @@ def _is_zone_kept(zone: Any) -> bool:
     return type(back) is type(zone) and bool(back == zone) and str(zone) != "UTC"
 
 
-#: What decides, by the name of the type's class.
+#: The deciding function, by the name of the type's class.
 _KEPT: dict[str, Callable[[Any], bool]] = {
     "DatetimeTZDtype": lambda dtype: _is_zone_kept(dtype.tz),
     "StringDtype": _are_texts_kept,

@@ -28,7 +28,7 @@ def table_of_frame(frame: Any) -> Any:
         for at, dtype in enumerate(frame.dtypes)
         if isinstance(dtype, np.dtype) and dtype.kind == "f"
     ]
-    # What pandas is told of the labels depends on all of them, unless they are texts.
+    # What pandas is told of the labels depends on all of them, unless they are strings.
     if floats and frame.columns.inferred_type == "string" and frame.columns.is_unique:
         return _joined_table(frame, floats)
     table = pa.Table.from_pandas(frame)
@@ -119,7 +119,7 @@ def frame_of_table(table: Any) -> Any:
 
 
 def _frame(table: Any) -> Any:
-    """What pyarrow makes of a table, and integers with nulls that are too large for floats."""
+    """Pyarrow's frame of a table, with integers with nulls that are too large for floats."""
     rounded = [at for at, column in enumerate(table.columns) if is_rounded(column)]
     if not rounded:
         return table.to_pandas(split_blocks=True)

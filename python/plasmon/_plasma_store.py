@@ -43,7 +43,7 @@ Usage: plasma_store -s SOCKET -m BYTES [-d DIRECTORY] [-e ENDPOINT] [-h]
 
 @dataclass(frozen=True, slots=True)
 class StoreOptions:
-    """What a Plasma store is started with."""
+    """The options of a Plasma store."""
 
     socket: str
     memory_bytes: int
@@ -51,8 +51,8 @@ class StoreOptions:
     hugepages: bool = False
 
 
-class Refused(ValueError):
-    """The store cannot be started like that."""
+class StartError(ValueError):
+    """The store cannot be started with these options."""
 
 
 def _reserved_hugepages() -> int:
@@ -61,24 +61,24 @@ def _reserved_hugepages() -> int:
 
 
 def check(options: StoreOptions) -> None:
-    """Raises Refused when the options cannot work."""
+    """Raises StartError when the options cannot work."""
     if options.memory_bytes <= 0:
-        raise Refused(f"-m must be a positive number of bytes, is {options.memory_bytes}")
+        raise StartError(f"-m must be a positive number of bytes, is {options.memory_bytes}")
     if options.directory is not None and not Path(options.directory).is_dir():
-        raise Refused(f"there is no directory {options.directory} (-d)")
+        raise StartError(f"there is no directory {options.directory} (-d)")
     if options.hugepages and not _reserved_hugepages():
-        raise Refused(
+        raise StartError(
             "huge pages (-h) are asked for and none are reserved: "
             "reserve some with sysctl vm.nr_hugepages=N, or leave the flag out"
         )
 
 
 def daemon_command(options: StoreOptions, spill: Path | None) -> list[str]:
-    """The daemon's command line for a Plasma store. Raises Refused when it cannot work."""
+    """The daemon's command line for a Plasma store. Raises StartError when it cannot work."""
     check(options)
     daemon = _daemon()
     if daemon is None:
-        raise Refused("there is no plasmond beside this Python or in PLASMON_DAEMON")
+        raise StartError("there is no plasmond beside this Python or in PLASMON_DAEMON")
     settings = {
         "socket": options.socket,
         "capacity-bytes": str(options.memory_bytes),
@@ -146,7 +146,7 @@ def _refuse_live(path: str) -> None:
 
 
 def _end_with_parent() -> None:
-    # If this process is killed, nobody would pass signals on.
+    # If this process is killed, no process passes signals on.
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 

@@ -97,7 +97,7 @@ class Sorted:
         _sort_files.write(Path(path), self.store, self.ids)
 
     def delete(self) -> None:
-        """Deletes the partitions; what somebody still reads goes with its last reader."""
+        """Deletes the partitions; one that is being read is freed by its last reader."""
         self.store.delete(self.ids)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> Any:
@@ -121,7 +121,7 @@ class Sorted:
 
 
 def keys(by: By, nulls: str) -> list[Key]:
-    """What to sort by, for the native half; ValueError and TypeError say what is wrong."""
+    """The sort keys for the native half. Raises ValueError and TypeError."""
     if nulls not in {"first", "last"}:
         raise ValueError(f'nulls come "first" or "last", found {nulls!r}')
     if isinstance(by, str) or (isinstance(by, tuple) and _is_pair(by)):
@@ -206,7 +206,7 @@ def sort(
 
     data = _sort_files.opened(parts_of(data))
     room = _sort_spilling.Room.of(store, data, spill, spill_dir, spill_bytes_max, memory_bytes)
-    # Until this function returns, nothing else knows the partitions, and whatever ends it before,
+    # Until this function returns, nothing else has the partitions, and what ends it before,
     # Ctrl-C at its last line as well, deletes them.
     made: UnpublishedPartitions | None = None
     try:

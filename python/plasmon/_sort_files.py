@@ -36,7 +36,7 @@ _COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
 
 
 def format_of(path: Path) -> str:
-    """What a file holds, by its ending; ValueError for one that is not known."""
+    """The type of a file by its extension. Raises ValueError for an unknown one."""
     text = _text_of(path)
     found = _FORMATS.get(path.suffix.lower(), "text" if text is not None else None)
     if found is None:

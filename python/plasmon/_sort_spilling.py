@@ -126,7 +126,7 @@ def sort(
 
 
 def _tables(store: Store, data: Any) -> Iterator[Any]:
-    """All parts, one after the other: none is held when the next one is asked for."""
+    """All parts, one after the other: none is held when the next one is requested."""
     for part in parts_of(data):
         if isinstance(part, str | os.PathLike):
             yield from _sort_files.batches(Path(part))

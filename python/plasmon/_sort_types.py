@@ -1,4 +1,4 @@
-"""What the native half of a sort takes."""
+"""The arguments of the native half of a sort."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Target(TypedDict):
 
 
 class InMemory(TypedDict):
-    """What ``sort_into`` takes."""
+    """The arguments of ``sort_into``."""
 
     partitions: int | None
     only: tuple[int, int] | None
@@ -24,7 +24,7 @@ class InMemory(TypedDict):
 
 
 class Spilling(TypedDict):
-    """What ``sort_spilling`` takes."""
+    """The arguments of ``sort_spilling``."""
 
     partitions: int | None
     threads: int | None

@@ -119,7 +119,7 @@ class Subscription(_native.Subscription):
 
 
 class Store(_native.Store):
-    """A connection to a store. Threads may share it; a forked child gets a connection of its own.
+    """A connection to a store. Threads may share it; a forked child gets its own connection.
 
     Objects are named by an :class:`ObjectId`, or by a str, which is a name in ``namespace``. Times
     are in seconds, sizes in bytes. Made by :func:`connect`; a context manager that disconnects.
@@ -339,8 +339,8 @@ class Store(_native.Store):
 
         is_one = isinstance(ids, ObjectId | str)
         given: Any = [ids] if is_one else [*cast("Iterable[Key]", ids)]
-        patience = _asyncio.Patience(timeout, wait)
-        found = await _asyncio.buffers(self, _asyncio.Wanted(self, given, namespace), patience)
+        limit = _asyncio.GetTimeout(timeout, wait)
+        found = await _asyncio.buffers(self, _asyncio.GetRequest(self, given, namespace), limit)
         values = [self._value_of(buffer, as_) for buffer in found]
         return values[0] if is_one else values
 
@@ -420,9 +420,9 @@ def installed(program: str) -> str | None:
 
 
 def _settings(capacity: int | str | None, settings: dict[str, Any] | None) -> list[tuple[str, str]]:
-    texts = {True: "true", False: "false"}
+    words = {True: "true", False: "false"}
     given = {
-        key: texts[value] if isinstance(value, bool) else str(value)
+        key: words[value] if isinstance(value, bool) else str(value)
         for key, value in (settings or {}).items()
     }
     if capacity is not None:

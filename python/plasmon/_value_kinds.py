@@ -1,4 +1,4 @@
-"""What a value is when it is put: the one place that decides.
+"""The kind of a value when it is put: the one place that decides.
 
 The kind depends on the class of the value, on the protocols that it offers, and on whether that
 kind gives back the very value. ``_codecs`` has an encoding for each kind. No library is imported
@@ -49,7 +49,7 @@ class Kind(enum.Enum):
 #: Types whose values are objects and nothing else, which put need not look at any further.
 OBJECT_TYPES = frozenset({type(None), bool, int, float, str, list, tuple, dict, set})
 
-#: Classes by the library that they say they are from.
+#: Classes by the library in their ``__module__``.
 _CLASSES = {
     ("numpy", "ndarray"): Kind.ARRAY,
     ("numpy", "generic"): Kind.OBJECT,
@@ -73,7 +73,7 @@ _ARROW = frozenset(
 
 
 def kind_of_class(kind: type) -> Kind | None:
-    """What objects of exactly this class may be, if it is known by name."""
+    """The kinds of objects of exactly this class, if it is known by name."""
     return _CLASSES.get((library_of(kind), kind.__name__))
 
 

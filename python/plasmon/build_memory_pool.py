@@ -71,7 +71,7 @@ def _compile(source: Path, into: Path) -> None:
 
 
 def build() -> Path:
-    """Builds the extension; where it is. SystemExit says what is missing."""
+    """Builds the extension and returns its path. Raises SystemExit if something is missing."""
     try:
         import pyarrow as pa
         from Cython.Compiler.Main import CompilationOptions, compile_single

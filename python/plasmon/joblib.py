@@ -42,7 +42,7 @@ __all__ = ["MIN_BYTES", "PlasmonBackend"]
 #: Workers that had nothing to do for so long end; the next call starts others.
 IDLE_WORKER_TIMEOUT_S = 300.0
 
-#: What joblib says for other backends: about memory maps, and how multiprocessing starts.
+#: joblib's arguments for other backends: memory maps, and how multiprocessing starts.
 _OF_MEMORY_MAPS = {
     "context", "max_nbytes", "mmap_mode", "prefer", "require", "temp_folder", "verbose",
 }  # fmt: skip
@@ -52,7 +52,7 @@ _store_of_tasks: str | None = None
 
 
 def _start_worker(socket: str, initializer: Callable[..., Any] | None, arguments: Any) -> None:
-    """What a worker runs first: the backend is known in it, too, with the same store."""
+    """The initializer of a worker: the backend is registered in it, too, with the same store."""
     global _store_of_tasks  # noqa: PLW0603 - there is one for the process
     _store_of_tasks = socket
     if initializer is not None:

@@ -34,7 +34,7 @@ __all__ = ["MIN_BYTES", "install", "uninstall"]
 
 
 class _Reducers(MutableMapping[type, Any]):
-    """What ForkingPickler has for each type, and a sender for those whose values may be large.
+    """ForkingPickler's reducers by type, and a sender for types whose values may be large.
 
     Every new pickler asks for all types, and so gets those of the libraries that are imported by
     then: a process that was spawned calls :func:`install` long before it imports any.
@@ -69,7 +69,7 @@ def _set(reducers: MutableMapping[type, Any]) -> None:
 
 
 def _others() -> MutableMapping[type, Any]:
-    """What ForkingPickler has besides ours."""
+    """ForkingPickler's reducers besides ours."""
     found: MutableMapping[type, Any] = ForkingPickler._extra_reducers  # type: ignore[attr-defined]
     return found.others if isinstance(found, _Reducers) else found
 

@@ -25,7 +25,7 @@ __all__ = ["in_place", "make_tensor", "take_tensor"]
 
 _is_in_place = contextvars.ContextVar("plasmon.torch.in_place", default=False)
 
-#: What a tensor is besides its elements.
+#: The attributes of a tensor besides its elements.
 _REQUIRES_GRAD, _PARAMETER = 1, 2
 
 #: Types that NumPy has not, and the integers that their elements are kept as, by their size.
@@ -101,7 +101,7 @@ def _tensor_of(array: Any, dtype: str) -> Any:
         tensor = _copied(array)
     else:
         with warnings.catch_warnings():
-            # That the array is read-only, and that this is not known of the tensor.
+            # That the array is read-only, and that the tensor cannot express this.
             warnings.simplefilter("ignore")
             tensor = torch.from_numpy(array)
     wanted = getattr(torch, dtype)
@@ -149,9 +149,9 @@ def make_tensor(layout: str, dtype: str, flags: int, *parts: Any) -> Any:
     import numpy as np
 
     torch = _torch()
-    texts = type(layout) is str and type(dtype) is str and type(flags) is int
-    is_type = texts and isinstance(getattr(torch, dtype, None), torch.dtype)
-    count = {"strided": 1, "sparse_coo": 3}.get(layout) if texts else None
+    are_strings = type(layout) is str and type(dtype) is str and type(flags) is int
+    is_type = are_strings and isinstance(getattr(torch, dtype, None), torch.dtype)
+    count = {"strided": 1, "sparse_coo": 3}.get(layout) if are_strings else None
     if not is_type or len(parts) != count or type(parts[0]) is not np.ndarray:
         raise _broken()
     try:

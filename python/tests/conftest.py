@@ -20,7 +20,7 @@ import pytest
 import plasmon
 from plasmon import _memory_pool, build_memory_pool
 
-# Longer than anything takes on a busy machine, shorter than a person's patience.
+# Longer than anything takes on a busy machine.
 DEADLINE_S = 30.0
 MIB = 1 << 20
 
@@ -79,7 +79,7 @@ def leftovers_after(seconds: float) -> bool:
 
 
 def leftovers() -> list[str]:
-    """Processes that were started here and belong to nobody any more, and folders of stores."""
+    """Processes that were started here and lost their parent, and folders of stores."""
     found = [str(path) for path in FOLDERS.glob("plasmon-*")]
     for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
@@ -142,7 +142,7 @@ def own(tmp_path: Path) -> Iterator[Callable[..., plasmon.Store]]:
 
 @pytest.fixture
 def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """An environment in which this user's store is nobody else's; it is stopped at the end."""
+    """An environment with a user's store of its own, which is stopped at the end."""
     runtime = tmp_path / "runtime"
     runtime.mkdir(mode=0o700)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
@@ -188,7 +188,7 @@ def settles(holds: Callable[[], bool]) -> None:
 
 
 def child(code: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Runs Python code in a process of its own."""
+    """Runs Python code in a separate process."""
     return subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code), *arguments],
         env={**os.environ, **environment},

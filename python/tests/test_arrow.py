@@ -275,7 +275,7 @@ def stream_of(table):
     return sink.getvalue().to_pybytes()
 
 
-def test_a_stream_of_somebody_elses_is_a_table(store):
+def test_a_foreign_stream_is_a_table(store):
     """The command and other languages put streams whose metadata has no value header."""
     table = pa.table({"x": [1, 2, 3], "s": ["a", None, "c"]})
     id = store.put(stream_of(table), tag=_native.TAG_ARROW_STREAM, metadata=b"theirs")

@@ -75,7 +75,7 @@ def test_release_unpins_at_once(store, other):
     assert "released" in repr(buffer)
 
 
-def test_release_while_somebody_looks_is_refused(store):
+def test_release_with_a_view_is_refused(store):
     id = store.put(b"x" * 100)
     lookers = {
         "memoryview": lambda buffer: memoryview(buffer),
@@ -240,7 +240,7 @@ def test_a_view_has_the_format_and_the_shape_of_the_array(store):
         assert np.asarray(found).dtype == np.asarray(lent).dtype
 
 
-def test_views_are_refused_to_those_who_expect_another_order(store):
+def test_views_in_another_order_are_refused(store):
     fortran = store.get_buffer(store.put(np.asfortranarray(np.eye(3))))
     with pytest.raises(BufferError, match="another order"):
         _testbuffer_get(fortran, "C")
@@ -259,7 +259,7 @@ def _testbuffer_get(buffer, order):
     get(ctypes.py_object(buffer), view, flags)
 
 
-def test_dlpack_for_those_who_cannot_be_told_or_want_it_elsewhere(store):
+def test_dlpack_for_unversioned_consumers_and_other_devices(store):
     buffer = store.get_buffer(store.put(b"abc"))
     for options in (
         {},
@@ -273,7 +273,7 @@ def test_dlpack_for_those_who_cannot_be_told_or_want_it_elsewhere(store):
         buffer.__dlpack__(stream=1, max_version=(1, 0))
 
 
-def test_a_capsule_that_nobody_takes_is_freed(store):
+def test_an_unused_capsule_is_freed(store):
     id = store.put(b"abc")
     buffer = store.get_buffer(id)
     capsules = [buffer.__dlpack__(max_version=(1, 0)), buffer.__arrow_c_array__()]
@@ -341,7 +341,7 @@ def test_a_broken_array_is_corrupt(store):
 
 
 def test_memory_that_ends_while_an_exception_is_on_its_way():
-    """The call that says so saw the exception: it failed, and the exception was lost."""
+    """The later call saw the exception: it failed, and the exception was lost."""
     ended, seen = [], []
 
     def end(key):

@@ -1,6 +1,6 @@
 """Files of other writers: the command and the package make the same table of them.
 
-They had a reader each. Of the same CSV file one made texts and the other nulls, floats of whole
+They had a reader each. Of the same CSV file one made strings and the other nulls, floats of whole
 numbers that floats do not hold, and the command dropped what came after 10,000 empty lines. The
 seed is printed when a file differs; ``SEED=... COUNT=1`` as environment of this file's tests shows
 it again.
@@ -288,7 +288,7 @@ def test_files_of_one_table_decide_its_types_together(store, tmp_path):
             assert result.to_arrow().to_pylist() == wanted
 
 
-def test_what_is_wrong_with_a_file_is_told_with_its_line(store, tmp_path):
+def test_what_is_wrong_with_a_file_is_reported_with_its_line(store, tmp_path):
     path = tmp_path / "wrong.csv"
     for text, told in [
         ("a,b\n1,2\n3\n", r"wrong\.csv cannot be read as CSV: line 3 has 1 fields"),

@@ -54,7 +54,7 @@ def is_alive(pid: int) -> bool:
 
 def test_two_programs_one_after_the_other(alone):
     """README's example as two scripts: the first one's store ended two seconds after it, the second
-    started an empty one and waited in it for ever."""
+    started an empty one and waited in it forever."""
     assert printed("import plasmon; plasmon.connect().put(1, name='x')") == ""
     assert printed("import plasmon; print(plasmon.connect().get('x'))") == "1"
     store = plasmon.connect(start=False)
@@ -163,7 +163,7 @@ WAYS = {
 
 
 def test_a_get_of_what_is_not_there_is_a_key_error_at_once(store):
-    """It waited for ever, without a word: a misspelt name looked like a program that hangs."""
+    """It waited forever, without a word: a misspelt name looked like a program that hangs."""
     for way, call in WAYS.items():
         with pytest.raises(KeyError, match='"nothing"') as raised:
             call(store, "nothing")
@@ -204,8 +204,8 @@ def test_the_command_waits_when_it_is_asked_to(store, tmp_path):
     store.delete("later")
 
 
-def test_a_misspelt_name_is_told_from_a_missing_object(store):
-    """And a program that expects to miss does not pay for it: the look is for who reads it."""
+def test_a_misspelt_name_differs_from_a_missing_object(store):
+    """And a program that expects to miss does not pay for it: the look-up is made when shown."""
     store.put(1, name="temperatures")
     store.put(2, name="pressures", namespace="weather")
     for typed, meant in [
@@ -225,7 +225,7 @@ def test_a_misspelt_name_is_told_from_a_missing_object(store):
 
 
 def test_a_sort_of_what_is_not_there_says_so_at_once(store):
-    """It waited for ever; the command answered at once."""
+    """It waited forever; the command answered at once."""
     store.put(pa.table({"x": [2, 1]}), name="sortable")
     for tables in ("sortabel", ["sortable", "sortabel"]):
         with pytest.raises(plasmon.Absent, match=r"sortabel.*did you mean 'sortable'"):
@@ -253,7 +253,7 @@ def test_thousands_of_waits_of_one_client_are_answered(store, other):
 
 
 def test_what_ended_long_ago_is_no_wait_and_no_lie(store):
-    """How an object ended is forgotten after 16,384 others; a get of it waited for ever then."""
+    """How an object ended is forgotten after 16,384 others; a get of it waited forever then."""
     first = store.put(b"", policy="cache")
     store.delete(first)
     with pytest.raises(plasmon.Deleted):

@@ -33,7 +33,7 @@ def refused(store: Store, data: bytes | bytearray) -> str:
 
 
 def test_a_stream_has_one_schema(store: Store) -> None:
-    """The last schema was told to the consumer, and the batches of the first were handed to it:
+    """The last schema was given to the consumer, and the batches of the first were handed to it:
     a column of one byte each was read as one of eight."""
     table = pa.table({"x": pa.array(np.zeros(1_000_000, "i1"))})
     other = pa.schema([("x", pa.int64())]).serialize().to_pybytes()
@@ -69,7 +69,7 @@ def test_a_gap_in_a_composite_is_bounded(store: Store) -> None:
         pa.table(store.get_buffer(id))
 
 
-def texts(offsets: list[int], data: bytes = b"abc") -> pa.Array:
+def strings(offsets: list[int], data: bytes = b"abc") -> pa.Array:
     """An array as any code can make one."""
     ends = pa.py_buffer(np.array(offsets, "i4"))
     return pa.Array.from_buffers(pa.utf8(), len(offsets) - 1, [None, ends, pa.py_buffer(data)])
@@ -78,12 +78,12 @@ def texts(offsets: list[int], data: bytes = b"abc") -> pa.Array:
 @pytest.mark.parametrize("offsets", [[0, 1 << 20], [0, 3, 1, 2], [-4, 1], [2, 1]])
 @pytest.mark.parametrize("wrap", [lambda it: it, lambda it: pa.table({"x": it})])
 def test_wrong_offsets_are_not_published(store: Store, offsets: list[int], wrap: Any) -> None:
-    """What lay behind the buffer was read, and published."""
+    """What lay after the buffer was read, and published."""
     before = len(store.list())
     with pytest.raises((ValueError, plasmon.PlasmonError)):
-        store.put(wrap(texts(offsets)))
+        store.put(wrap(strings(offsets)))
     assert len(store.list()) == before
-    assert store.get(store.put(wrap(texts([0, 1, 3])))) is not None
+    assert store.get(store.put(wrap(strings([0, 1, 3])))) is not None
 
 
 def test_keys_of_values_that_are_not_there_are_not_published(store: Store) -> None:

@@ -81,7 +81,7 @@ def test_what_cannot_be_ingested_says_why(store, files, table, tmp_path):
         store.ingest([files / "t.parquet", tmp_path / "other.parquet"])
 
 
-def test_a_table_that_never_fits_is_told_before(own, tmp_path):
+def test_a_table_that_never_fits_is_reported_before(own, tmp_path):
     with own(capacity=16 * MIB) as store:
         path = tmp_path / "large.parquet"
         random = np.random.default_rng(1).random(6 * MIB)
@@ -90,7 +90,7 @@ def test_a_table_that_never_fits_is_told_before(own, tmp_path):
             store.ingest(path)
 
 
-def test_a_full_store_is_told_and_left_as_it_was(own, table, tmp_path):
+def test_a_full_store_is_reported_and_left_as_it_was(own, table, tmp_path):
     with own(capacity=16 * MIB) as store:
         path = tmp_path / "zeroes.parquet"
         # Zeroes take little in a file.

@@ -36,9 +36,9 @@ def pool(store):
 
 def table_of(rows):
     numbers = pa.array(np.arange(rows))
-    texts = pa.array([None if n % 7 == 0 else f"text {n % 1000}" for n in range(rows)])
+    strings = pa.array([None if n % 7 == 0 else f"text {n % 1000}" for n in range(rows)])
     words = pa.array([f"word {n % 10}" for n in range(rows)]).dictionary_encode()
-    return pa.table({"n": numbers, "f": pc.divide(numbers, 3.0), "t": texts, "w": words})
+    return pa.table({"n": numbers, "f": pc.divide(numbers, 3.0), "t": strings, "w": words})
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +101,7 @@ def test_dataset_csv_ipc_and_compute(store, other, pool, parquet, tmp_path):
 
 def test_slices_and_parts_share_what_they_have(store, other, pool):
     with store.pooled():
-        # Concatenating makes the buffers anew.
+        # Concatenating makes the buffers again.
         table = pa.concat_tables([table_of(100_000)] * 2).combine_chunks()
     assert_shared(store, pool, table.slice(8, 150_000), other)
     assert_shared(store, pool, table.select(["n", "t"]), other)
@@ -125,7 +125,7 @@ def test_the_same_buffers_put_twice_are_there_once(own):
     # Deleted, and still in use here.
     assert pc.sum(numbers).as_py() == 1_000_000 * 1_000_001 // 2
     big = [store.put(np.full(1_000_000, 7)) for _ in range(8)]
-    assert numbers[999_999].as_py() == 1_000_000, "nobody else was given its memory"
+    assert numbers[999_999].as_py() == 1_000_000, "its memory was not reused"
     del numbers, big
     gc.collect()
     settles(lambda: store.status().used_bytes < 70_000_000)

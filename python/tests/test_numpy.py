@@ -168,7 +168,7 @@ def test_structured_types_are_described_in_json(dtype):
 
 
 @pytest.mark.parametrize("text", ["|O", "<q9", "[[", "[1]", '[["a"]]', "import os", "", "[[]]"])
-def test_texts_that_are_no_type(text):
+def test_invalid_type_strings(text):
     with pytest.raises((ValueError, TypeError, SyntaxError, KeyError, IndexError)):
         _dtypes.dtype_of(text)
 

@@ -137,7 +137,7 @@ def test_what_does_not_fit_is_said_beforehand_with_both_numbers(own, tmp_path):
 
 
 def test_what_others_hold_makes_a_sort_spill(own, tmp_path):
-    # The rows fit the store, but not beside what somebody looks at.
+    # The rows fit the store, but not beside an object that is held.
     store = own(16 * MIB, spill_dir=str(tmp_path))
     held = store.get(store.put(np.zeros(10 * MIB // 8), name="held"))
     table = frame(300_000)
@@ -170,7 +170,7 @@ def test_an_exception_in_the_middle_leaves_nothing(own, tmp_path):
 
 def test_a_killed_process_leaves_nothing(own, tmp_path):
     """The sort is killed after the first partitions are sealed: nothing else knows their ids, so
-    they would stay in the store for ever if they were not in a scope of the sort."""
+    they would stay in the store forever if they were not in a scope of the sort."""
     store = own(64 * MIB)
     scratch = tmp_path / "scratch"
     scratch.mkdir()
@@ -208,7 +208,7 @@ def test_a_killed_process_leaves_nothing(own, tmp_path):
 
 def test_a_sort_killed_between_two_seals_leaves_all_or_nothing(own):
     """Partitions that are made in memory are sealed one after the other, within milliseconds. A
-    kill between two seals left the first partitions for ever: nothing else knew their ids."""
+    kill between two seals left the first partitions forever: nothing else knew their ids."""
     store = own(64 * MIB)
     code = """
         import sys

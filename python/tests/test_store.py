@@ -115,7 +115,7 @@ def test_metadata_comes_back(store):
     assert bytes(store.get_buffer(store.put(b"", metadata=bytearray(b"only"))).metadata) == b"only"
 
 
-def test_delete_is_seen_by_everybody(store, other):
+def test_delete_is_seen_by_all_clients(store, other):
     id = store.put(b"gone", id=plasmon.ObjectId.random())
     assert other.contains(id)
     assert store.delete([id]) == 1
@@ -344,9 +344,9 @@ def test_a_store_travels_by_pickle(store):
         assert again.get(id) == b"x"
 
 
-def test_nobody_listens(tmp_path):
+def test_no_daemon_listens(tmp_path):
     with pytest.raises(plasmon.Disconnected):
-        plasmon.connect(tmp_path / "nobody.sock")
+        plasmon.connect(tmp_path / "absent.sock")
 
 
 def test_a_piece_of_a_spilled_object_is_read_in_its_file(own, tmp_path):

@@ -20,7 +20,7 @@ def events(subscription, count):
     return found
 
 
-def test_what_happens_is_told_in_order(store, other):
+def test_what_happens_is_reported_in_order(store, other):
     with other.subscribe() as subscription:
         ids = [store.put(b"x" * n) for n in range(3)]
         store.flush()
@@ -51,7 +51,7 @@ def test_a_filter_lets_names_through(store, other):
     store.delete("alpha", namespace="other")
 
 
-def test_evictions_are_told(own):
+def test_evictions_are_reported(own):
     store = own(8 * MIB)
     subscription = store.subscribe()
     id = store.put(b"c" * MIB, policy="cache")

@@ -96,7 +96,7 @@ def test_each_type_of_objects_is_tried():
     assert len(OBJECT_TYPES) == 9
 
 
-def test_arrow_data_is_told_by_class_or_protocol():
+def test_arrow_data_is_recognized_by_class_or_protocol():
     arrow = {type(value) for value, kind in KINDS if is_arrow(value, kind)}
     own = {pa.Table, pa.RecordBatch, pa.DictionaryArray, pa.ChunkedArray, pa.Buffer, pa.Tensor}
     frames = {pd.DataFrame, pd.Series, Frame, pl.DataFrame, pl.Series, pl.LazyFrame, PolarsFrame}

@@ -23,10 +23,10 @@ def in_thread(work):
 
 
 def when_waiting(store, count=1):
-    """Returns when so many waits are under way in the daemon."""
+    """Returns when ``count`` waits are under way in the daemon."""
     deadline = time.monotonic() + DEADLINE_S
     while store.status().waits < count:
-        assert time.monotonic() < deadline, "nobody waits"
+        assert time.monotonic() < deadline, "no client waits"
 
 
 def test_a_get_of_nothing_with_no_some_and_all_the_time(store):
@@ -61,7 +61,7 @@ def test_a_get_waits_for_its_object(store, other, timeout):
     assert found == [b"at last"]
 
 
-def test_a_waiting_get_stops_nobody_else(store, daemon):
+def test_a_waiting_get_blocks_no_other_client(store, daemon):
     waiting = daemon.connect()
     id = store.new_id()
     waiter = in_thread(lambda: waiting.get(id, wait=True))
@@ -105,7 +105,7 @@ def test_a_wait_beyond_the_end_goes_on(store, other):
     assert found == [["sealed"]]
 
 
-def test_waiters_are_told_that_the_creator_died(store):
+def test_waiters_get_that_the_creator_died(store):
     id = store.new_id()
     code = """
         import sys, plasmon

@@ -1,4 +1,4 @@
-"""Tables of a thousand columns, and numbers that nobody means."""
+"""Tables of a thousand columns, and numbers out of any sensible range."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def test_an_object_is_written_in_place(store, other, size):
     store.delete(writer.id)
 
 
-def test_an_unsealed_object_is_seen_by_nobody(store, other):
+def test_an_unsealed_object_is_invisible(store, other):
     writer = store.create(10)
     assert not other.contains(writer.id)
     with pytest.raises((plasmon.NotSealed, plasmon.TimedOut)):
@@ -100,7 +100,7 @@ def test_a_view_that_could_still_write_stops_the_seal(store):
     assert store.get(writer.seal()) == b"\1" * 8
 
 
-def test_a_block_that_leaves_a_view_behind_says_so(store):
+def test_a_block_that_leaves_a_view_raises(store):
     with pytest.raises(BufferError), store.create(8) as writer:
         view = memoryview(writer)
     assert writer.state == "aborted"

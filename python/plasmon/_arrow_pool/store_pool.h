@@ -2,7 +2,7 @@
 //
 // Arrow's buffers keep a bare pointer to the pool that they came from, and may outlive everything
 // else. So a StorePool is never destroyed: let_go() and the last buffer together end the pool in
-// the store, and what stays behind refuses to allocate.
+// the store, and the pool that remains refuses to allocate.
 #pragma once
 
 #include <arrow/memory_pool.h>
@@ -61,7 +61,7 @@ public:
     int64_t num_allocations() const override { return figures().allocations; }
     std::string backend_name() const override { return "plasmon"; }
 
-    // Nobody but buffers refers to it any more.
+    // Only buffers refer to it any more.
     void let_go() { end_use(); }
 
 private:

@@ -43,7 +43,7 @@ cdef class StoreMemoryPool(MemoryPool):
             self._store_pool.let_go()
 
     def stats(self):
-        """What the pool has done so far, as counts and bytes by name."""
+        """The counters of the pool so far, as counts and bytes by name."""
         return self._native.stats()
 
     def holds(self, buffer):

@@ -1,4 +1,4 @@
-"""Contexts of the old interface: which classes are known, and what is called for them.
+"""Contexts of the old interface: registered classes, and what is called for them.
 
 A context has one of :mod:`plasmon.objects` inside, the :class:`_Core`, which asks it once for each
 type how to take its objects apart, and once for each class in an object how to make them again::
@@ -63,7 +63,7 @@ def is_named_tuple(cls: Any) -> bool:
     return cls.__bases__ == (tuple,) and named
 
 
-class _Known(NamedTuple):
+class _RegisteredClass(NamedTuple):
     """A registered class."""
 
     type: Any
@@ -73,9 +73,9 @@ class _Known(NamedTuple):
 
 
 class _Core(_CoreContext):
-    """The context that the format's reader and writer ask, on behalf of an old one."""
+    """The context that the format's reader and writer use, on behalf of an old one."""
 
-    #: What is registered for these is for subclasses that nothing else is known about.
+    #: What is registered for these is for subclasses that are not registered themselves.
     _last_resorts: tuple[type, ...] = (object, np.ndarray)
 
     def __init__(self, owner: SerializationContext, pickle: Pickle = "std") -> None:
@@ -129,7 +129,7 @@ class _Core(_CoreContext):
             return _context._bare(known.type, fields)
         return _maker(name, known, version)
 
-    def _registration(self, name: str) -> _Known:
+    def _registration(self, name: str) -> _RegisteredClass:
         known = self._owner._known.get(name)
         if known is None:
             text = f"Type ID {name} not registered in deserialization callback"
@@ -137,12 +137,12 @@ class _Core(_CoreContext):
         return known
 
     def _unpickler(self, _name: str) -> Callable[[Any], Any]:
-        """What reads the pickles that are stored under a type id, registered or not."""
+        """The reader of the pickles that are stored under a type id, registered or not."""
         return self._owner._unpickle
 
 
-def _maker(name: str, known: _Known, version: int) -> Callable[[Any], Any]:
-    """What makes an object of a registered class out of what is stored."""
+def _maker(name: str, known: _RegisteredClass, version: int) -> Callable[[Any], Any]:
+    """The function that makes an object of a registered class from the stored data."""
     if version == CUSTOM:
         if known.deserializer is None:
             text = f"Type ID {name} is registered without the custom_deserializer that it needs"
@@ -209,7 +209,7 @@ class SerializationContext:
 
     def _set_up(self) -> None:
         self._type_ids: dict[Any, str] = {}
-        self._known: dict[str, _Known] = {}
+        self._known: dict[str, _RegisteredClass] = {}
         self.set_pickle(_pickle.dumps, plain_pickle.loads)
         self._core = self._new_core()
 
@@ -236,7 +236,7 @@ class SerializationContext:
         self._loads = deserializer
 
     def clone(self) -> Self:
-        """A context that knows the same types, to register more with."""
+        """A context with the same types, to register more with."""
         other = type(self)._new()
         other._type_ids = dict(self._type_ids)
         other._known = dict(self._known)
@@ -265,7 +265,9 @@ class SerializationContext:
                 f"{type(type_id)}."
             )
         self._type_ids[type_] = type_id
-        self._known[type_id] = _Known(type_, pickle, custom_serializer, custom_deserializer)
+        self._known[type_id] = _RegisteredClass(
+            type_, pickle, custom_serializer, custom_deserializer
+        )
         self._forget()
 
     def _forget(self) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 
 _SMALL_MAGIC = b"PLO1"
 
-#: The stream form: where its constant parts end, and where it says where each buffer lies.
+#: The stream form: where its constant parts end, and where the places of buffers are.
 _SCHEMA_BYTES, _BATCH_BYTES, _BUFFERS_AT = 3328, 3264, 1136
 
 #: The number of the size that counts references.
@@ -28,7 +28,7 @@ _ELEM_NODES, _ELEM_SLOTS, _ELEM_ROWS = 8, 9, 10
 
 
 class _Tables(NamedTuple):
-    """The columns that say what refers to what."""
+    """The columns with the references between nodes."""
 
     types: Any
     offsets: Any

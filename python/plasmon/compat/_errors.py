@@ -15,7 +15,7 @@ class ArrowSerializationError(_Base):  # type: ignore[misc]
 
 
 class SerializationCallbackError(ArrowSerializationError):
-    """The context knows no way to store ``example_object``."""
+    """The context has no way to store ``example_object``."""
 
     def __init__(self, message: str, example_object: object) -> None:
         super().__init__(message)
@@ -23,7 +23,7 @@ class SerializationCallbackError(ArrowSerializationError):
 
 
 class DeserializationCallbackError(ArrowSerializationError):
-    """The bytes hold an object of ``type_id``, which the context doesn't know."""
+    """The bytes hold an object of ``type_id``, which is not registered with the context."""
 
     def __init__(self, message: str, type_id: str) -> None:
         super().__init__(message)

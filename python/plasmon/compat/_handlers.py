@@ -1,4 +1,4 @@
-"""What `pyarrow.serialize` knew beyond Python's own types, and how each kind of object is stored.
+"""The types of `pyarrow.serialize` beyond Python's own, and how each kind of object is stored.
 
 Two sorts. *Arrow's own* objects that the PLO format has no place for (buffers, tensors, sparse
 tensors) are known to every context. Other libraries' objects are known to contexts that they were
@@ -63,7 +63,7 @@ def _sparse_maker(kind: Any) -> Callable[[Any], Any]:
 
 
 def _axis_order(tensor: pa.SparseCSFTensor, arrays: Any) -> tuple[int, ...]:
-    """The order of a tensor's axes, which Arrow keeps and compares, but doesn't tell."""
+    """The order of a tensor's axes, which Arrow keeps and compares, but does not expose."""
     shape = tuple(tensor.shape)
     names = list(tensor.dim_names) or None
     for order in itertools.permutations(range(len(shape))):

@@ -56,7 +56,7 @@ __all__ = [
 
 _ALIGN = 64
 
-#: More than the constant front of any object, which says how long the object is.
+#: More than the constant front of any object, which has the object's length.
 _FRONT_BYTES = 8192
 
 _default: SerializationContext | None = None
@@ -86,12 +86,12 @@ class SerializedPyObject:
     def _set_up(self, plan: _native.Serialized | None, buffer: pa.Buffer | None) -> None:
         self._plan = plan
         self._buffer = buffer
-        #: What the arrays' memory belongs to, if the reader said so.
+        #: What the arrays' memory belongs to, if the reader gave it.
         self.base: Any = None
 
     @staticmethod
     def _context() -> SerializationContext:
-        """The context of those who give none."""
+        """The default context."""
         return _default_context()
 
     @classmethod
@@ -227,7 +227,7 @@ class SerializedPyObject:
 
     @classmethod
     def _read_from(cls, file: pa.NativeFile, base: Any) -> Self:
-        """The value where a file stands, which then stands behind it."""
+        """The value at the file's position, which moves past it."""
         start = file.tell()
         nbytes = _record_nbytes(file.read(_FRONT_BYTES))
         file.seek(start)
@@ -293,7 +293,7 @@ def deserialize(obj: Any, context: SerializationContext | None = None) -> Any:
     return SerializedPyObject._read(pa.py_buffer(obj), obj).deserialize(context)
 
 
-# What contexts know
+# Registration with contexts
 
 
 def _register_default(context: SerializationContext) -> None:
@@ -324,7 +324,7 @@ def register_torch_serialization_handlers(serialization_context: SerializationCo
 
 
 def default_serialization_context() -> SerializationContext:
-    """A new context that knows the same types as the one of calls without a context."""
+    """A new context with the types of the default context."""
     deprecated("default_serialization_context")
     context = SerializationContext._new()
     _register_default(context)

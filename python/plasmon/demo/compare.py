@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from plasmon.demo.memory import Usage, total
 from plasmon.demo.tasks import Task
-from plasmon.demo.ways import Impossible, Way
+from plasmon.demo.ways import UnavailableWay, Way
 from plasmon.demo.workers import Pool, Reads, timed
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _NEXT_DAEMON_S = 30.0
 
 @dataclass
 class Outcome:
-    """What one way of sharing cost and answered."""
+    """The cost and the answers of one way of sharing."""
 
     way: str
     asks: str
@@ -46,7 +46,7 @@ class Outcome:
 
 @dataclass
 class Survival:
-    """What happened when the daemon was killed."""
+    """The outcome of killing the daemon."""
 
     readers: int
     killed: int
@@ -92,7 +92,7 @@ def compare(
 
 def _why(reason: Exception) -> str:
     """Why one way failed, as a line beside the results of the others."""
-    if isinstance(reason, Impossible):
+    if isinstance(reason, UnavailableWay):
         return str(reason)
     return f"failed here: {type(reason).__name__}: {reason}"
 

@@ -1,4 +1,4 @@
-"""What the kernel says about memory: proportional set sizes from ``/proc/<pid>/smaps``.
+"""Memory as the kernel reports it: proportional set sizes from ``/proc/<pid>/smaps``.
 
 The proportional set size (PSS) of a process counts a page that n processes map as 1/n of a page,
 so the sum over all processes is the memory that they really use together.

@@ -1,4 +1,4 @@
-"""What the demo says while it works: a line for each step, with the seconds since the start."""
+"""The demo's progress: a line for each step, with the seconds since the start."""
 
 from __future__ import annotations
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from plasmon.demo.tasks import Task
-from plasmon.demo.ways import Impossible, Way, check_room
-from plasmon.demo.workers import PATIENCE_S, Command, Pool, Source, Worker, timed
+from plasmon.demo.ways import UnavailableWay, Way, check_room
+from plasmon.demo.workers import WORKER_TIMEOUT_S, Command, Pool, Source, Worker, timed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,7 +25,7 @@ _READERS_MAX = 4
 
 @dataclass
 class _Reference:
-    """What ``ray.put`` returned. It is in a list, or Ray would get it for the actor."""
+    """The result of ``ray.put``. It is in a list, or Ray would get it for the actor."""
 
     held: list[Any]
 
@@ -58,7 +58,7 @@ class _Actors(Pool):
         new = [ray.remote(_Actor).remote() for _ in range(count - len(self))]
         self._actors += new
         self._under_way += [[] for _ in new]
-        self._pids += ray.get([actor.pid.remote() for actor in new], timeout=PATIENCE_S)
+        self._pids += ray.get([actor.pid.remote() for actor in new], timeout=WORKER_TIMEOUT_S)
 
     def tell(self, command: Command, arguments: list[Any], first: int = 0) -> None:
         for at, argument in enumerate(arguments, first):
@@ -75,7 +75,7 @@ class _Actors(Pool):
         import ray
 
         waiting = [orders.pop(0) for orders in self._under_way[first:]]
-        return list(ray.get(waiting, timeout=PATIENCE_S))
+        return list(ray.get(waiting, timeout=WORKER_TIMEOUT_S))
 
     def end(self) -> None:
         import ray
@@ -126,7 +126,7 @@ class Ray(Way):
         spec = importlib.util.find_spec("ray")
         # A folder of this name is no package.
         if spec is None or spec.origin is None:
-            raise Impossible("not installed")
+            raise UnavailableWay("not installed")
         check_room(Path("/dev/shm"), table)
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         import ray

@@ -1,4 +1,4 @@
-"""What the demo prints."""
+"""The demo's report."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from plasmon.demo.workers import READ_ROWS
 #: How far above one copy the workers' share of the store may lie: pages of other objects.
 _SLACK = 1.10
 _WIDTH = 100
-#: A preparation that takes less is none.
+#: A preparation that takes less is not counted.
 _NOTHING_S = 0.002
 
 
 @dataclass
 class Facts:
-    """What was worked on."""
+    """The demo's input."""
 
     path: str
     rows: int
@@ -94,7 +94,7 @@ def _times(outcomes: list[Outcome], facts: Facts) -> list[str]:
 
 
 def _words(ours: Outcome, facts: Facts) -> list[str]:
-    """What the columns mean."""
+    """The legend of the columns."""
     each = ours.usage.pss / facts.table_bytes
     rest = (ours.usage.pss - ours.usage.shared_pss) / 1e6
     text = (

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 #: Where Linux keeps shared memory by name.
 _SHM = Path("/dev/shm")
-#: What a copy of the table takes more than the table.
+#: The size of a copy of the table over that of the table.
 _ROOM = 1.02
 
 
-class Impossible(Exception):
-    """A way cannot be shown here; the text says why."""
+class UnavailableWay(Exception):
+    """A way that cannot run here; the text has the reason."""
 
 
 @dataclass
@@ -37,7 +37,7 @@ class Way:
     """A way of sharing."""
 
     name: str
-    #: What it asks of a program, in a line.
+    #: What it requires of a program, in a line.
     asks: str
     #: The processes besides the workers that must be there for them to read.
     holders: list[int] = field(default_factory=list)
@@ -102,8 +102,8 @@ class Plasmon(Way):
 _inherited: list[Any] = []
 
 
-class Inherited:
-    """What was there before the fork."""
+class InheritedSource:
+    """The table that was there before the fork."""
 
     def open(self) -> pa.Table:
         return _inherited[0]
@@ -117,7 +117,7 @@ class Fork(Way):
         super().__init__("fork", asks, [os.getpid()], forks=True)
 
     def source(self, columns: list[str] | None = None) -> Source:
-        return Inherited()
+        return InheritedSource()
 
     @contextmanager
     def prepared(self, table: pa.Table) -> Iterator[None]:
@@ -238,7 +238,7 @@ class JoblibMemmap(Way):
         try:
             import joblib
         except ImportError as error:
-            raise Impossible("not installed") from error
+            raise UnavailableWay("not installed") from error
         import numpy as np
 
         folder = _SHM if _has_room(_SHM, table) else self._folder
@@ -253,7 +253,7 @@ class JoblibMemmap(Way):
 
 
 @dataclass
-class Sent:
+class PipeSource:
     """The table itself, which the pipe pickles."""
 
     table: Any
@@ -274,7 +274,8 @@ class Pickle(Way):
         self.readers_max = 0 if columns_only else 4
 
     def source(self, columns: list[str] | None = None) -> Source:
-        return Sent(self._table.select(columns) if self._columns_only and columns else self._table)
+        is_part = self._columns_only and columns
+        return PipeSource(self._table.select(columns) if is_part else self._table)
 
     @contextmanager
     def prepared(self, table: pa.Table) -> Iterator[None]:
@@ -316,12 +317,12 @@ def _has_room(folder: Path, table: pa.Table) -> bool:
 
 
 def check_room(folder: Path, table: pa.Table) -> None:
-    """Raises Impossible where a folder has no room for a copy of the table."""
+    """Raises UnavailableWay where a folder has no room for a copy of the table."""
     # Memory that is promised and not there is a SIGBUS when it is written to.
     if not _has_room(folder, table):
         free, needed = _free(folder) / 1e6, table.nbytes * _ROOM / 1e6
         text = f"not possible here: {folder} has {free:,.0f} MB free, {needed:,.0f} MB are needed"
-        raise Impossible(text)
+        raise UnavailableWay(text)
 
 
 def _check_memory(table: pa.Table, copies: int) -> None:
@@ -330,4 +331,4 @@ def _check_memory(table: pa.Table, copies: int) -> None:
     needed = int(table.nbytes * copies * 1.3)
     if free < needed:
         text = f"{free / 1e6:,.0f} MB of memory are free, {needed / 1e6:,.0f} MB needed"
-        raise Impossible(f"not possible here: {text}")
+        raise UnavailableWay(f"not possible here: {text}")

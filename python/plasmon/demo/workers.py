@@ -1,4 +1,4 @@
-"""The processes that read: each does what it is told over a pipe, one command after the other.
+"""The processes that read: each runs commands from a pipe, one after the other.
 
 Every way of sharing uses the same processes, the same tasks and the same libraries. They are forked
 by :mod:`multiprocessing`'s fork server, which has imported the libraries and nothing else, so that
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 #: How long a worker may be silent.
-PATIENCE_S = 120.0
+WORKER_TIMEOUT_S = 120.0
 _PAGE_BYTES = 4096
 #: How many rows are added up at most when a table is read again and again.
 READ_ROWS = 100_000
-#: What the fork server imports.
+#: The imports of the fork server.
 _LIBRARIES = [
     *("numpy", "pyarrow", "pyarrow.compute", "joblib"),
     *("plasmon", "plasmon._codecs", "plasmon.demo.ways"),
@@ -48,7 +48,7 @@ class Source(Protocol):
 
 @dataclass
 class Reads:
-    """What a worker did that read a table again and again."""
+    """The times of a worker that read a table repeatedly."""
 
     #: When each read ended, by the clock that all processes share.
     ended: list[float]
@@ -176,7 +176,7 @@ class Pool:
             connection.send(("compute", task))
 
     def answers(self, first: int = 0) -> list[Any]:
-        """What the workers from number ``first`` on answer."""
+        """The answers of the workers from number ``first`` on."""
         return [_answer(connection) for connection in self._connections[first:]]
 
     def ask(self, command: Command, arguments: list[Any], first: int = 0) -> list[Any]:
@@ -211,8 +211,8 @@ def pool() -> Iterator[Pool]:
 
 
 def _answer(connection: Connection) -> Any:
-    if not connection.poll(PATIENCE_S):
-        raise TimeoutError(f"a worker said nothing for {PATIENCE_S:.0f} seconds")
+    if not connection.poll(WORKER_TIMEOUT_S):
+        raise TimeoutError(f"a worker sent nothing for {WORKER_TIMEOUT_S:.0f} seconds")
     try:
         word, value = connection.recv()
     except EOFError as error:

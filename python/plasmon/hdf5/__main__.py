@@ -23,7 +23,7 @@ _STORE = "the store's socket (default: this user's store)"
 
 #: Commands that open no file.
 _WITHOUT_HDF5 = frozenset({"plugin-path", "run"})
-#: What a child with the connector has in its environment besides: HDF5's variables as they were.
+#: HDF5's original variables, in the environment of a child with the connector.
 _CHILD = "PLASMON_HDF5_CHILD"
 _VARIABLES = (_settings.PLUGIN_PATH, _settings.VOL_CONNECTOR, _settings.EXTERNAL_PREFIX)
 
@@ -51,7 +51,7 @@ def _given() -> dict[str, str]:
 
 
 def _backend(arguments: argparse.Namespace) -> str:
-    """What the connector is to do with new data."""
+    """The connector's settings for new data."""
     words = [f"backend={getattr(arguments, 'backend', 'files')}"]
     if getattr(arguments, "store", None):
         words.append(f"store={arguments.store.absolute()}")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
-#: From so many rows on what was written is flushed without being asked.
+#: From this many rows on what was written is flushed automatically.
 _ROWS_PER_FLUSH = 65536
 #: How long the first and the longest pause is while another program has the file.
 _PAUSES_S = (0.005, 0.1)

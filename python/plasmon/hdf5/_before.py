@@ -64,7 +64,7 @@ def there(folder: Path, names: Iterable[str]) -> list[Path]:
 
 
 def names_for_copy(names: Iterable[str], folder: Path) -> dict[str, str]:
-    """What the files of a copy in a folder are called.
+    """The name of the files of a copy in a folder.
 
     It is as before, or in a folder of data whose name is as long: a skeleton has no room for more.
     """

@@ -34,7 +34,7 @@ _LINK = re.compile(r"\.latest\.(\d+)")
 
 
 class InUse(Exception):
-    """A program is at work there, or it cannot be known whether one is."""
+    """A program writes there, or this cannot be determined."""
 
 
 @contextmanager
@@ -103,8 +103,8 @@ class Stray:
 
 
 @dataclass
-class Found:
-    """What there is to remove, and what has to stay and why."""
+class Leftovers:
+    """Files to remove, and those that have to stay with the reason."""
 
     data: list[Leftover] = field(default_factory=list)
     strays: list[Stray] = field(default_factory=list)
@@ -115,14 +115,14 @@ class Found:
         return bool(self.data or self.strays or self.drafts)
 
     def lines(self) -> list[str]:
-        """What each is."""
+        """A description of each."""
         drafts = [f"{path}: a draft of a program that has ended" for path in self.drafts]
         return [*map(str, self.data), *map(str, self.strays), *drafts]
 
 
-def find(folder: Path) -> Found:
-    """What is left in a folder that none of its HDF5 files needs."""
-    found = Found()
+def find(folder: Path) -> Leftovers:
+    """The files in a folder that none of its HDF5 files needs."""
+    found = Leftovers()
     known = _moving._skeletons(folder)
     silent = [path for path, data in known.items() if data == "?"]
     named = {path: _numbers(path) for path in silent}
@@ -167,8 +167,8 @@ def _is_home(path: Path) -> bool:
     return plain and _identity._MARK.fullmatch(path.name) is not None
 
 
-def _look_at(home: Path, known: dict[Path, str | None], found: Found) -> None:
-    """What is left in the folder of some data."""
+def _look_at(home: Path, known: dict[Path, str | None], found: Leftovers) -> None:
+    """The unused files in the folder of some data."""
     drafts = [path for path in sorted(home.iterdir()) if path.name.startswith(".plasmon-draft-")]
     if not (home / "manifest").exists():
         # A program was killed before the data began. What else lies there is not the connector's.
@@ -205,7 +205,7 @@ def _is_leftover_draft(path: Path, *, held: bool = False) -> bool:
     if draft is None:
         return False
     if draft[2] is not None:
-        # A link of the connector leads to the number that its name says.
+        # A link of the connector leads to the number in its name.
         return path.is_symlink() and os.readlink(path) == draft[2]
     if not stat.S_ISREG(path.lstat().st_mode) or not _is_dead(draft[1]):
         return False
@@ -218,7 +218,7 @@ def _is_leftover_draft(path: Path, *, held: bool = False) -> bool:
 
 
 def _stray(home: Path, manifest: Manifest, skeletons: list[Path]) -> Stray | None:
-    """What no dataset of the one file names that the data belongs to."""
+    """The files that no dataset names of the one file that the data belongs to."""
     inodes = {path.stat().st_ino for path in skeletons}
     mine = manifest.home == (home / "manifest").stat().st_ino and inodes == {manifest.inode}
     if not mine or not manifest.files:
@@ -269,8 +269,8 @@ def _objects_in(socket: str, data: str) -> list[ObjectPlace]:
     return [ObjectPlace(name, socket) for name in sorted(mine)]
 
 
-def collect(found: Found) -> list[str]:
-    """Removes what was found; says what had to stay."""
+def collect(found: Leftovers) -> list[str]:
+    """Removes what was found; returns what had to stay."""
     stays = []
     for leftover in found.data:
         try:

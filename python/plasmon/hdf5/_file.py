@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
-#: How a name in the skeleton ends whose values HDF5 cannot read by itself.
+#: The end of a name in the skeleton whose values HDF5 cannot read without the connector.
 _NEEDS = " (needs the plasmon connector)"
 _ARROW = ".arrow"
 
@@ -195,7 +195,7 @@ class File(Mapping[str, Dataset]):
         return self._found[key]
 
     def _locator(self, dataset: Any, storage: Storage) -> Callable[[], Path | None] | None:
-        """What finds the file of data of a dataset, and refuses one that is not its own."""
+        """Finds the file of data of a dataset, and refuses one that is not its own."""
         if storage.file is None and storage.object is None:
             return None
         if _plugin.is_active():
@@ -270,7 +270,7 @@ def _fill(records: np.ndarray[Any, Any], column: Any) -> None:
 
 
 def _right(storage: Storage) -> Path | None:
-    """The file of data, if there is one; an error if the connector says that data is another's."""
+    """The file of data, if there is one; an error if that data belongs to another file."""
     if storage.wrong:
         raise OSError(storage.wrong)
     return storage.file

@@ -17,13 +17,13 @@ from plasmon.hdf5 import _identity, _moving
 from plasmon.hdf5._identity import Identity, Manifest
 from plasmon.hdf5._plugin import PluginError
 
-#: What is wrong, or may be: the command ends with 1.
+#: Findings that are, or may be, faults: the command exits with 1.
 _PROBLEMS = frozenset({"damaged", "leftover", "unknown"})
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What is known of a file or of some data.
+    """A report on a file or on some data.
 
     `kind` is "file" (a file and its data), "before" (data without a number), "damaged" (it cannot
     be read), "leftover" (no file of the folder belongs to it), "unknown" (the connector did not
@@ -81,7 +81,7 @@ def _look_at(folder: Path, data: list[Path]) -> Iterator[Finding]:
 
 
 def _skeleton(path: Path, before: set[str]) -> tuple[Finding | None, Identity | None]:
-    """What an HDF5 file says; `before` takes the data without a number that it names."""
+    """The identity in an HDF5 file; `before` takes the data without a number that it names."""
     identity = None
     try:
         with h5py.File(path, "r") as file:
@@ -121,7 +121,7 @@ def _number(name: str) -> str | None:
 
 
 def _data(folder: Path, needed: set[str], before: set[str]) -> Iterator[Finding]:
-    """What is in the folder of data of a file's name."""
+    """Findings in the folder of data of a file's name."""
     for entry in sorted(folder.iterdir()):
         if entry.is_symlink() and entry.name == "latest":
             continue
@@ -137,7 +137,7 @@ def _data(folder: Path, needed: set[str], before: set[str]) -> Iterator[Finding]
 
 
 def _home(home: Path, needed: set[str]) -> Iterator[Finding]:
-    """What is in the folder of some data."""
+    """Findings in the folder of some data."""
     try:
         manifest = _identity.read(home)
     except (OSError, ValueError) as error:

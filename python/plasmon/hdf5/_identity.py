@@ -36,17 +36,17 @@ class Identity:
     folder: str
     #: The number of the data, 16 digits, and the name of its folder.
     data: str
-    #: What it was when the skeleton was written last.
+    #: Its value when the skeleton was written last.
     generation: str
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """What is known of some data."""
+    """The manifest of some data."""
 
     data: str
     generation: str
-    #: The generation that the skeleton may say already.
+    #: The generation that the skeleton may have already.
     following: str | None
     #: The name that the skeleton had when it was last written.
     owner: str
@@ -63,7 +63,7 @@ class Manifest:
 
 
 def identity_of(file: Any) -> Identity | None:
-    """What an open h5py.File says; None for files without Arrow data, and for those of before."""
+    """The identity in an open h5py.File; None for files without Arrow data, and for older ones."""
     import h5py
 
     # h5py's own function gives what lies in memory that it has freed.
@@ -85,7 +85,7 @@ def _comment(library: ctypes.CDLL, file: Any) -> str:
 
 
 def say(file: Any, identity: Identity) -> None:
-    """Puts an identity on an open h5py.File, whose comment is what it said before, or nothing."""
+    """Puts an identity on an open h5py.File, whose comment is the previous identity, or empty."""
     import h5py
 
     folder = urllib.parse.quote(identity.folder, safe=_PLAIN)
@@ -100,7 +100,7 @@ def say(file: Any, identity: Identity) -> None:
 
 
 def located(skeleton: Path, identity: Identity | None, within: str) -> Path:
-    """Where a file of data is that a skeleton names, which it says as a path from its folder.
+    """Where a file of data is that a skeleton names by a path from its folder.
 
     Raises OSError when that is not what the skeleton was written for.
     """

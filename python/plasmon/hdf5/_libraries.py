@@ -54,14 +54,14 @@ print(json.dumps([sorted(set(found)), [one for one in filters if os.path.isdir(o
 
 @dataclass(frozen=True)
 class Libraries:
-    """What a program brings: copies of libhdf5, and folders of filters that are their own."""
+    """Libraries of a program: copies of libhdf5, and their own folders of filters."""
 
     libraries: tuple[Path, ...] = ()
     filters: tuple[Path, ...] = ()
 
 
 def of_program(program: str) -> Libraries:
-    """What a program uses, as far as it can be told: nothing for one with HDF5 linked into it."""
+    """The libraries of a program, as far as they can be found: none if HDF5 is linked into it."""
     interpreter = _interpreter(program)
     name = Path(interpreter).name
     if name.startswith(("python", "pypy")):
@@ -70,7 +70,7 @@ def of_program(program: str) -> Libraries:
 
 
 def of_interpreter(interpreter: str) -> Libraries:
-    """What the packages of a Python interpreter use."""
+    """The libraries of a Python interpreter's packages."""
     environment = {key: text for key, text in os.environ.items() if key != "HDF5_VOL_CONNECTOR"}
     answer = _output([interpreter, "-c", _ASK], environment)
     try:
@@ -93,7 +93,7 @@ def _interpreter(program: str) -> str:
         except OSError:
             return found
         if not line.startswith(b"#!"):
-            # Not resolved: a link in an environment's `bin` says which environment it is.
+            # Not resolved: a link in an environment's `bin` identifies the environment.
             return found
         words = [os.fsdecode(word) for word in line[2:].split()]
         if words and Path(words[0]).name == "env":
@@ -111,7 +111,7 @@ def _linked(program: str) -> tuple[Path, ...]:
 
 
 def _output(command: list[str], environment: dict[str, str]) -> str:
-    """What a command prints; nothing if it cannot."""
+    """The output of a command; empty if it fails."""
     try:
         done = subprocess.run(
             command,

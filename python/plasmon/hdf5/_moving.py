@@ -28,7 +28,7 @@ _LATEST = "latest"
 #: How files begin that have no name yet; `gc` removes those of processes that have ended.
 _DRAFT = ".plasmon-draft-"
 _NEEDS = b" (needs the plasmon connector)"
-#: What is told of long work: what is done, how many bytes of how many.
+#: The progress of long work: what is done, how many bytes of how many.
 Progress = Callable[[str, int, int], None]
 
 
@@ -87,7 +87,7 @@ def pair(path: Path) -> Pair:
 
 
 def _markers(file: h5py.File) -> Iterator[bytes]:
-    """The names of the files of data that a file says."""
+    """The names of the files of data in a file."""
     return (name for name in _external(file, b"") if name.removesuffix(_NEEDS).endswith(b".arrow"))
 
 
@@ -106,7 +106,7 @@ def _external(file: h5py.File, ending: bytes) -> Iterator[bytes]:
 
 
 def _skeletons(folder: Path) -> dict[Path, str | None]:
-    """The HDF5 files in a folder, and which data they belong to; "?" for those that cannot say."""
+    """The HDF5 files in a folder, and the data they belong to; "?" for unreadable ones."""
     found: dict[Path, str | None] = {}
     for path in sorted(folder.iterdir()):
         if path.is_symlink() or not path.is_file() or not _is_hdf5(path):
@@ -139,7 +139,7 @@ def _is_hdf5(path: Path) -> bool:
 
 
 def copy(source: Path, target: Path, *, progress: Progress = _silent) -> list[str]:
-    """Writes a copy of a file that has data of its own; says what was written.
+    """Writes a copy of a file with its own data; returns what was written.
 
     Blocks are shared with the original's where the file system can do that.
     """
@@ -222,7 +222,7 @@ def _fresh(source: Path, target: Path) -> Path:
 
 
 def _renumbered(names: set[bytes], old: Identity, new: Identity) -> dict[bytes, bytes]:
-    """What the files of data in a copy are called: the numbers have the same length."""
+    """The names of the files of data in a copy: the numbers have the same length."""
     numbers = f"/{old.data}/".encode(), f"/{new.data}/".encode()
     return {name: name.replace(*numbers, 1) for name in names if numbers[0] in name}
 
@@ -238,7 +238,7 @@ def _renamed_before(names: set[bytes], before: dict[str, str]) -> dict[bytes, by
 
 
 def _rename_data(draft: Path, renamed: dict[bytes, bytes], identity: Identity | None) -> None:
-    """Has the copy of a skeleton name other data, and say that this is its own."""
+    """Makes the copy of a skeleton name other data as its own."""
     content = draft.read_bytes()
     for old, new in renamed.items():
         content = content.replace(b"\0" + old + b"\0", b"\0" + new + b"\0")
@@ -251,7 +251,7 @@ def _rename_data(draft: Path, renamed: dict[bytes, bytes], identity: Identity | 
         left = renamed.keys() & set(_markers(file))
         if left or _identity.identity_of(file) != identity:
             raise PluginError(
-                "the copy cannot be made by its bytes; plasmon hdf5 import writes the file anew"
+                "the copy cannot be made by its bytes; plasmon hdf5 import writes the file again"
             )
 
 
@@ -290,7 +290,7 @@ def _begin(home: Path, of: Pair, draft: Path, name: str, new: Identity) -> Path:
 
 
 def _owner(skeleton: Path, name: str) -> str:
-    # Python does not tell when an inode was made; the connector adds it with its first write.
+    # Python does not expose when an inode was made; the connector adds it with its first write.
     return f"owner {skeleton.stat().st_ino} 0 {_identity.escaped(name)}"
 
 
@@ -304,13 +304,13 @@ def _link(skeleton: Path, home: Path) -> None:
 
 
 def move(source: Path, target: Path, *, progress: Progress = _silent) -> list[str]:
-    """Gives a file another name or folder, together with its data; says what was moved."""
+    """Gives a file another name or folder, together with its data; returns what was moved."""
     target = _fresh(source, target)
     of = pair(source)
     if of.skeleton.is_symlink() or Path(source).is_symlink():
         raise PluginError(f"{source} is a link; move what it leads to, {of.skeleton}")
-    # A file says in which folder its data was made, and data that was moved by name is found there,
-    # or under the file's own name: under its new name it goes where the file says.
+    # A file names the folder in which its data was made, and data that was moved by name is found
+    # there, or under the file's own name: under its new name it goes into the named folder.
     home = None if of.identity is None else target.parent / of.identity.folder / of.identity.data
     elsewhere = of.skeleton.parent != target.parent
     if of.home == home and not (elsewhere and of.before):
@@ -361,7 +361,7 @@ def _rename_pair(of: Pair, old: Path, target: Path, home: Path) -> None:
 
 
 def _shared_with(of: Pair) -> list[Path]:
-    """The other files in the folder that belong to the same data, or cannot say."""
+    """The other files in the folder that belong to the same data, or cannot be read."""
     mine = {"?"} if of.identity is None else {of.identity.data, "?"}
     inode = of.skeleton.stat().st_ino
     skeletons = _skeletons(of.skeleton.parent).items()
@@ -380,7 +380,7 @@ def _names_one_of(path: Path, of: Pair) -> bool:
 
 
 def remove(path: Path, *, dry_run: bool = False) -> list[str]:
-    """Removes a file and its data; says what was, or would be, removed.
+    """Removes a file and its data; returns what was, or would be, removed.
 
     Data stays that another file belongs to as well, or that is not this file's; of a link or of one
     of several names only that goes.

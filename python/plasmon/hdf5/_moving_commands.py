@@ -12,14 +12,14 @@ from plasmon._command_line import Parser
 
 #: These open files by HDF5 alone.
 NAMES = frozenset({"mv", "cp", "rm", "gc", "pack", "unpack"})
-#: How often it is said how far long work is.
+#: How often the progress of long work is printed.
 _PROGRESS_S = 1.0
 #: Adds a command: its name, what it does, and what runs it.
 _Add = Callable[[str, str, Callable[[argparse.Namespace], int]], Parser]
 
 
-class _Told:
-    """Says on a terminal how far the work is."""
+class _ProgressPrinter:
+    """Prints the progress of work on a terminal."""
 
     def __init__(self) -> None:
         self._next = time.monotonic() + _PROGRESS_S
@@ -39,13 +39,13 @@ def _print(lines: Iterable[str]) -> int:
 def _mv(arguments: argparse.Namespace) -> int:
     from plasmon.hdf5 import _moving
 
-    return _print(_moving.move(arguments.source, arguments.target, progress=_Told()))
+    return _print(_moving.move(arguments.source, arguments.target, progress=_ProgressPrinter()))
 
 
 def _cp(arguments: argparse.Namespace) -> int:
     from plasmon.hdf5 import _moving
 
-    return _print(_moving.copy(arguments.source, arguments.target, progress=_Told()))
+    return _print(_moving.copy(arguments.source, arguments.target, progress=_ProgressPrinter()))
 
 
 def _rm(arguments: argparse.Namespace) -> int:
@@ -90,13 +90,13 @@ def _agreed(what: str) -> bool:
 def _pack(arguments: argparse.Namespace) -> int:
     from plasmon.hdf5 import _packing
 
-    return _print(_packing.pack(arguments.source, arguments.target, progress=_Told()))
+    return _print(_packing.pack(arguments.source, arguments.target, progress=_ProgressPrinter()))
 
 
 def _unpack(arguments: argparse.Namespace) -> int:
     from plasmon.hdf5 import _packing
 
-    return _print(_packing.unpack(arguments.archive, arguments.folder, progress=_Told()))
+    return _print(_packing.unpack(arguments.archive, arguments.folder, progress=_ProgressPrinter()))
 
 
 def add(command: _Add) -> None:

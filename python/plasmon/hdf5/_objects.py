@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
 #: The namespace of the objects.
 NAMESPACE = "hdf5"
-#: What names an object in a skeleton, and what its store.
+#: The names of an object, and of its store, in a skeleton.
 _OBJECT, _STORE = "hdf5:", " in the store "
-#: What earlier connectors put after the name of every other version.
+#: The suffix that earlier connectors gave every other version.
 _LEFT = "@"
 _READABLE = ("sealed", "spilled")
 _READ_TIMEOUT_S = 60.0
@@ -28,7 +28,7 @@ class ObjectPlace:
 
     @classmethod
     def of_text(cls, text: str) -> Self | None:
-        """Reads what a skeleton says; None when that is no object."""
+        """Reads the name in a skeleton; None when that is not an object."""
         name, found, socket = text.removeprefix(_OBJECT).rpartition(_STORE)
         if not text.startswith(_OBJECT) or not found or not name or not socket.startswith("/"):
             return None
@@ -97,5 +97,5 @@ def listed_stores() -> list[str]:
 
 
 def _version(buffer: object) -> int:
-    # Behind the value header: four bytes that say whose it is, then the version.
+    # After the value header: the magic in four bytes, then the version.
     return int.from_bytes(bytes(buffer.metadata)[-8:], "little")  # type: ignore[attr-defined]

@@ -15,7 +15,7 @@ from plasmon.hdf5._plugin import PluginError
 
 
 def pack(source: Path, target: Path, *, progress: Progress = _moving._silent) -> list[str]:
-    """Writes a file and its data as one archive that travels; says what is in it."""
+    """Writes a file and its data as one archive that can be moved; returns what is in it."""
     target = _moving._fresh(source, target)
     of = _moving.pair(source)
     _moving._refuse_objects(source, of)
@@ -46,7 +46,7 @@ def pack(source: Path, target: Path, *, progress: Progress = _moving._silent) ->
 
 
 def unpack(source: Path, folder: Path, *, progress: Progress = _moving._silent) -> list[str]:
-    """Writes what `pack` put into an archive into a folder; says what was written."""
+    """Writes what `pack` put into an archive into a folder; returns what was written."""
     folder.mkdir(parents=True, exist_ok=True)
     with tarfile.open(source) as archive:
         members = archive.getmembers()

@@ -1,4 +1,4 @@
-"""Where the connector is, and what it says about datasets that were opened through it."""
+"""Where the connector is, and its reports on datasets that were opened through it."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from plasmon.hdf5._objects import ObjectPlace
 
 #: The connector's name, as in HDF5_VOL_CONNECTOR.
 CONNECTOR = "plasmon"
-#: Names another folder with the connector, for those who build it themselves.
+#: Names another folder with the connector, for a connector built from source.
 FOLDER_VARIABLE = "PLASMON_HDF5_PLUGIN"
 _LIBRARY = "libplasmon_hdf5*.so"
 _ANSWER_BYTES = 16384
-#: The folder that HDF5 in this process was told to look for the connector in.
+#: The folder in which HDF5 in this process looks for the connector.
 _prepended: list[str] = []
 
 
 class PluginError(RuntimeError):
-    """The connector is not there or does not answer; the text says what to do."""
+    """The connector is missing or does not answer; the text has the remedy."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ def _libhdf5() -> str:
 
 
 def explain(dataset: Any) -> Storage:
-    """What the connector says of an h5py.Dataset that was opened through it."""
+    """The connector's report on an h5py.Dataset that was opened through it."""
     connector = ctypes.CDLL(str(_library()))
     ask = connector.plasmon_hdf5_explain
     ask.argtypes = [ctypes.c_int64, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t]

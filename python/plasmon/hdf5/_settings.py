@@ -4,7 +4,7 @@ HDF5 looks for plugins in `HDF5_PLUGIN_PATH` alone once it is set, so our folder
 those that a program would have found without it: those that were set before, those of the packages
 that bring filters (netCDF4, hdf5plugin), and the usual ones of HDF5.
 
-A check makes a file with the libhdf5 in question, in a process of its own and in the environment in
+A check makes a file with the libhdf5 in question, in a separate process and in the environment in
 question: a wrong path, a wrong name, settings that do not parse and a version that does not fit
 each fail there, where h5py would end with a segmentation fault at its import.
 """
@@ -27,7 +27,7 @@ PLUGIN_PATH = "HDF5_PLUGIN_PATH"
 VOL_CONNECTOR = "HDF5_VOL_CONNECTOR"
 EXTERNAL_PREFIX = "HDF5_EXTFILE_PREFIX"
 
-#: Where HDF5 looks when nobody sets another path: as the source says, and in the wheels.
+#: Where HDF5 looks when no other path is set: as the source says, and in the wheels.
 _USUAL = (
     "/usr/local/hdf5/lib/plugin",
     "/usr/local/lib/hdf5/plugin",
@@ -36,7 +36,7 @@ _USUAL = (
     "/usr/lib/aarch64-linux-gnu/hdf5/plugins",
 )
 _PROBE_TIMEOUT_S = 60
-#: What HDF5 prints of an error that the connector reported.
+#: HDF5's output for an error that the connector reported.
 _REASON = re.compile(r"in plasmon\(\): (.*)|cannot use the connector: (.*)")
 #: Makes a file with one libhdf5; the last argument is the file.
 _PROBE = """
@@ -90,10 +90,10 @@ def of_program(
 
 
 def problems(environment: Mapping[str, str]) -> list[str]:
-    """What is wrong with the settings of programs that are started in this environment."""
+    """The faults in the settings of programs that are started in this environment."""
     named, path = environment.get(VOL_CONNECTOR, ""), environment.get(PLUGIN_PATH, "")
     if not named:
-        return []  # programs use HDF5 alone, as somebody may want
+        return []  # programs use HDF5 without the connector
     if not _is_ours(named):
         return [
             f"{VOL_CONNECTOR} is {named!r}: programs that are started here do not use this "

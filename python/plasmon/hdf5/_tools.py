@@ -23,7 +23,7 @@ _PIECE_BYTES = 64 << 20
 
 @dataclass(frozen=True)
 class Finding:
-    """What is known of one dataset."""
+    """A report on one dataset."""
 
     name: str
     shape: tuple[int, ...]
@@ -52,14 +52,14 @@ class Finding:
 
 
 def inspect(path: Path) -> list[Finding]:
-    """What each dataset of a file is kept as."""
+    """How each dataset of a file is stored."""
     with h5py.File(path, "r") as file:
         return [_finding(dataset) for dataset in _datasets(file)]
 
 
 def _finding(dataset: h5py.Dataset) -> Finding:
     storage = _plugin.explain(dataset)
-    return Finding(shown(dataset.name), tuple(dataset.shape or ()), _type(dataset), storage)
+    return Finding(display_name(dataset.name), tuple(dataset.shape or ()), _type(dataset), storage)
 
 
 def _type(dataset: h5py.Dataset) -> str:
@@ -69,7 +69,7 @@ def _type(dataset: h5py.Dataset) -> str:
         return "(not a NumPy type)"
 
 
-def shown(name: str | bytes | None) -> str:
+def display_name(name: str | bytes | None) -> str:
     """A name of HDF5 on one line: it may have any bytes."""
     text = os.fsencode(name or "(no name)").decode(errors="backslashreplace")
     return "".join(
@@ -206,13 +206,13 @@ def _copy_attributes(source: Any, sink: Any) -> None:
 def _refuse_references(kind: Any, name: bytes) -> None:
     if kind.detect_class(h5py.h5t.REFERENCE):
         raise PluginError(
-            f"{shown(name)} holds references, which this command cannot carry "
+            f"{display_name(name)} holds references, which this command cannot carry "
             "over; write the file with the connector in the first place"
         )
 
 
 def doctor(path: Path | None) -> list[str]:
-    """What is wrong with the connector, or with a file and its data; each with what to do."""
+    """The faults of the connector, or of a file and its data; each with the remedy."""
     if path is None:
         return _check_connector()
     problems = []
@@ -230,10 +230,10 @@ def doctor(path: Path | None) -> list[str]:
             try:
                 dataset[(0,) * dataset.ndim]
             except (OSError, ValueError) as error:
-                problems.append(f"{shown(dataset.name)}: {error}")
+                problems.append(f"{display_name(dataset.name)}: {error}")
     real = Path(os.path.realpath(path))
     folder = real.with_name(f"{real.name}.arrow")
-    # Other numbers are the data of other files: those of a folder are told by its own doctor.
+    # Other numbers are the data of other files: those of a folder are reported by its own doctor.
     homes = {home for home in folder.glob("*/") if (home / "manifest").is_file()}
     others = {home for home in homes if not any(home in file.parents for file in named)}
     for file in sorted(folder.rglob("*.arrow")):

@@ -12,7 +12,7 @@ from plasmon.hdf5 import _view_sources
 from plasmon.hdf5._plugin import PluginError
 from plasmon.hdf5._view_sources import Column, Source
 
-#: The attribute of the root that the connector knows a view by.
+#: The attribute of the root by which the connector recognizes a view.
 _VIEW = "plasmon.view"
 _VERSION = "1"
 _NEEDS = " (needs the plasmon connector)"

@@ -1,4 +1,4 @@
-"""What Arrow data of others has that HDF5 can show: columns of numbers, and where they are."""
+"""The columns of foreign Arrow data that HDF5 can show, and where they are."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from plasmon.hdf5._plugin import PluginError
 #: The endings of files that are taken from a folder.
 ENDINGS = (".arrow", ".arrows", ".feather", ".ipc", ".parquet")
 _FORMATS = "Arrow, Feather or Parquet"
-#: What names objects of a store among the sources.
+#: The prefix of objects of a store among the sources.
 STORE = "store:"
 #: A column of more pieces is read by the connector: HDF5 keeps the list of them in one message.
 _SEGMENTS_MAX = 1000
@@ -61,7 +61,7 @@ class Column:
 
 @dataclass
 class Source:
-    """A file or an object: its path in the view, and what the connector knows it by.
+    """A file or an object: its path in the view, and its name for the connector.
 
     An array has one column without a name.
     """
@@ -71,7 +71,7 @@ class Source:
     columns: list[Column] = field(default_factory=list)
     #: Each with the reason.
     left_out: list[str] = field(default_factory=list)
-    #: Why it is no Arrow data at all.
+    #: Why it is not Arrow data at all.
     refusal: str = ""
 
 
@@ -89,7 +89,7 @@ def find(names: list[str], store: Path | None, namespace: str) -> list[Source]:
         elif path.is_file():
             found.append(_file(path, path.stem))
             if found[-1].refusal:
-                raise PluginError(f"{name} is no {_FORMATS} file: {found[-1].refusal}")
+                raise PluginError(f"{name} is not a {_FORMATS} file: {found[-1].refusal}")
         else:
             raise PluginError(f"{name} is neither a file nor a folder; objects are {STORE}NAME")
     if all(source.refusal for source in found):

@@ -15,7 +15,7 @@ from typing import Any
 
 from plasmon.objects._names import name_of, not_serializable
 
-#: What the globals of a function that is made anew begin with.
+#: The first globals of a function that is made again.
 _MODULE_NAMES = ("__package__", "__name__", "__path__", "__file__")
 #: Dicts of globals that are remembered.
 _GLOBALS_MAX = 4096
@@ -24,7 +24,7 @@ _pickler: list[Any] = []
 
 
 def reducer(kind: type) -> Callable[[Any], Any] | None:
-    """What takes objects of a type apart that only cloudpickle has a way for.
+    """The reducer of a type that only cloudpickle supports.
 
     A cell of a closure is of such a type, a mappingproxy, a property, a TypeVar.
     """

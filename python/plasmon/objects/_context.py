@@ -1,4 +1,4 @@
-"""Contexts: which classes are known, and whether pickle may be used."""
+"""Contexts: which classes are registered, and whether pickle may be used."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAKE_ATTRIBUTES, MAKE_STATE, MAKE_CALL, MAKE_NEW, MAKE_NEW_EX, MAKE_VALUE = rang
 
 _HEAP_TYPE = 1 << 9
 
-#: What a class leaves to ``object`` when its objects are their attributes.
+#: The methods that a class leaves to ``object`` when its objects are their attributes.
 _OBJECTS_WAYS = ("__new__", "__reduce_ex__", "__reduce__", "__getstate__", "__getattribute__")
 
 #: Names that make a class take itself apart in a way of its own.
@@ -35,7 +35,7 @@ Form = Literal["auto", "stream", "small"]
 
 
 class Registration(NamedTuple):
-    """A class that a context knows by an id."""
+    """A class that is registered under an id."""
 
     type: type
     id: str
@@ -46,7 +46,7 @@ class Registration(NamedTuple):
 
 
 class SerializationContext(_native._Context):
-    """What :func:`plasmon.serialize` and :func:`plasmon.loads` may do, and which classes they know.
+    """What :func:`plasmon.serialize` and :func:`plasmon.loads` may do, and the registered classes.
 
     ``pickle`` says what happens to a value, or a part of one, that the format has no place for:
 
@@ -70,7 +70,7 @@ class SerializationContext(_native._Context):
     ) -> None:
         self._types: dict[type, Registration] = {}
         self._ids: dict[str, Registration] = {}
-        # Contexts that know the same classes: the same dicts, that is.
+        # Contexts with the same classes, that is, with the same dicts.
         self._sharing: list[SerializationContext] = [self]
         self.pickle = pickle
         self.gc = gc
@@ -118,7 +118,7 @@ class SerializationContext(_native._Context):
         return kind
 
     def clone(self, **options: Any) -> SerializationContext:
-        """A context that knows the same classes; ``pickle``, ``gc`` and ``canonical`` as given."""
+        """A context with the same classes; ``pickle``, ``gc`` and ``canonical`` as given."""
         given = {"pickle": self.pickle, "gc": self.gc, "canonical": self.canonical, **options}
         cloned = type(self)(**given)
         cloned._types.update(self._types)
@@ -142,7 +142,7 @@ class SerializationContext(_native._Context):
     def __repr__(self) -> str:
         return f"<plasmon.SerializationContext: pickle={self.pickle!r}, {len(self._ids)} classes>"
 
-    # What the native half asks, once for each type and each class.
+    # What the native half calls, once for each type and each class.
 
     def _decide(self, kind: type) -> _native._Strategy:
         """How objects of a type are taken apart."""
@@ -177,7 +177,7 @@ class SerializationContext(_native._Context):
         return _native._Strategy(REDUCE)
 
     def _take(self, value: Any) -> Any:
-        """What ``__reduce_ex__`` would give, of a value that is no extension, unlike most."""
+        """The result of ``__reduce_ex__`` for a value that is not an extension, unlike most."""
         if type(value) in {types.FunctionType, types.ModuleType}:
             return _cloudpickle.take(value)
         taken = _format_types.take(value)
@@ -242,7 +242,7 @@ class SerializationContext(_native._Context):
     def _resolve(
         self, source: int, make: int, name: str, version: int, fields: tuple[str, ...], mode: int
     ) -> Any:
-        """What a class of an object stands for."""
+        """The Python class of a class entry in an object."""
         if source == SPECIFIED:
             if make == MAKE_VALUE and name in _format_types.VALUES:
                 return _format_types.find_value(name)
@@ -277,7 +277,7 @@ class SerializationContext(_native._Context):
 
 
 def _specified_name(value: Any) -> str | None:
-    """The name of a callable that the format itself knows."""
+    """The name of a callable of the format itself."""
     if isinstance(value, type) and issubclass(value, BaseException):
         name = f"{value.__module__}:{value.__qualname__}"
         return name if name in _format_types.CALLABLES else None
@@ -369,7 +369,7 @@ def _bare(
 
 
 def _is_hidden(kind: type, name: str) -> bool:
-    """Whether setting an attribute would ask a descriptor that is no slot."""
+    """Whether setting an attribute would call a descriptor that is not a slot."""
     found = next((base.__dict__[name] for base in kind.__mro__ if name in base.__dict__), None)
     kept = type(found)
     asked = hasattr(kept, "__set__") or hasattr(kept, "__delete__")
@@ -395,7 +395,7 @@ def _by_itself(
 
 
 def _trusting(other: SerializationContext) -> SerializationContext:
-    """A context with pickle that knows what another one knows, also later."""
+    """A context with pickle that shares the classes of another one, also later ones."""
     context = SerializationContext("cloudpickle")
     context._types, context._ids = other._types, other._ids
     context._sharing = other._sharing
@@ -403,7 +403,7 @@ def _trusting(other: SerializationContext) -> SerializationContext:
     return context
 
 
-#: The context of those who give none: no pickle, no classes but those that are registered with it.
+#: The default context: no pickle, no classes but those that are registered with it.
 default_context = SerializationContext()
 
 #: The context of stores that only this user's processes can write to: the classes of

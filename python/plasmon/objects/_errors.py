@@ -1,4 +1,4 @@
-"""What can go wrong with a value or with the bytes of one."""
+"""The errors of values and of their bytes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def broken(what: str) -> BrokenObject:
 
 
 def refused(what: str, place: str) -> PickleRefused:
-    """The error of an object that needs pickle; ``place`` says where in the value it is."""
+    """The error of an object that needs pickle; ``place`` is where it is in the value."""
     text = (
         f"reading the value needs pickle, for {what} at {place}. If you trust the writer of "
         'these bytes as you trust a program, read them with SerializationContext(pickle="std") or '

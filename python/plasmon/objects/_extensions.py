@@ -211,7 +211,7 @@ _BOUND = (types.BuiltinFunctionType, types.MethodWrapperType)
 
 
 def encoder(kind: type, context: SerializationContext) -> Callable[[Any], _Encoded] | None:
-    """What makes an extension of objects of this type, if there is such."""
+    """The function that makes an extension of objects of this type, if there is one."""
     found = _ENCODERS.get(kind) or _frames.encoder(kind)
     if found is not None:
         return found
@@ -233,7 +233,7 @@ def encoder(kind: type, context: SerializationContext) -> Callable[[Any], _Encod
 def _decode_scalar(dtype: Any, data: bytes) -> Any:
     import numpy as np
 
-    # A record lies in memory of its own, with what is between its fields.
+    # A record lies in its own memory, with what is between its fields.
     memory = bytearray(data) if dtype.kind == "V" else data
     return np.ndarray((), dtype, memory)[()] if dtype.itemsize else np.zeros((), dtype)[()]
 
@@ -267,7 +267,7 @@ _DECODERS: dict[int, Callable[..., Any]] = {
 
 
 def decode(kind: int, parts: tuple[Any, ...], context: SerializationContext, mode: int) -> Any:
-    """The value of an extension. ``mode`` says which pickles may be read.
+    """The value of an extension. ``mode`` selects the pickles that may be read.
 
     What CPython's own types refuse, such as a decimal number of no digits, breaks the object.
     """

@@ -1,4 +1,4 @@
-"""The classes that the format itself knows: section 7 of ``spec/objects.md``.
+"""The classes of the format itself: section 7 of ``spec/objects.md``.
 
 Their arguments come from foreign bytes, so each constructor checks them: no code runs, and nothing
 is built that is much larger than what was read.
@@ -188,7 +188,7 @@ def _recarray(data: Any) -> Any:
     return data.view(np.recarray)
 
 
-#: What a name of the specification makes.
+#: The makers by names of the specification.
 CALLABLES: dict[str, Callable[..., Any]] = {
     "collections:deque": _deque,
     "collections:OrderedDict": _ordered_dict,
@@ -290,7 +290,7 @@ def _take_recarray(value: Any) -> tuple[Any, ...]:
 
 
 def _plain(dtype: Any) -> Any:
-    """An element type as its text says it: neither aligned nor of records, without metadata."""
+    """An element type by its text: neither aligned nor of records, without metadata."""
     import numpy as np
 
     if dtype.names is None:
@@ -299,7 +299,7 @@ def _plain(dtype: Any) -> Any:
 
 
 def _parts_of_dtype(dtype: Any) -> tuple[Any, ...] | None:
-    """What :func:`_dtype` makes an element type of; None for one that it cannot make."""
+    """The arguments of :func:`_dtype` for an element type; None for one that it cannot make."""
     import numpy as np
 
     from plasmon._dtypes import is_same_dtype
@@ -329,7 +329,7 @@ def take(value: Any) -> tuple[Any, ...] | None:
 
 
 def taker(kind: type) -> Callable[[Any], Any] | None:
-    """What takes an object of this type apart, where its own way would not do."""
+    """The reducer of this type, where its own does not suffice."""
     return TAKERS.get((kind.__module__, kind.__qualname__)) or _pandas.taker(kind)
 
 

@@ -58,7 +58,7 @@ _ENCODERS: dict[Kind | None, Callable[[Any], _Encoded]] = {
 
 
 def encoder(kind: type) -> Callable[[Any], _Encoded] | None:
-    """What makes an extension of Arrow data of this type. Subclasses of frames are not frames."""
+    """The maker of an extension of Arrow data of this type. Subclasses are not frames."""
     find = kind_of_base if library_of(kind) == "pyarrow" else kind_of_class
     return _ENCODERS.get(find(kind))
 
@@ -72,7 +72,7 @@ def decode(kind: int, text: str, memory: memoryview, *, check: bool) -> Any:
     try:
         return _decode(kind, text, memory, check=check)
     except BaseException as error:
-        # polars panics with what is no Exception.
+        # polars panics with something that is not an Exception.
         if not isinstance(error, Exception) and not _arrow_notes.is_panic(error):
             raise
         if is_the_machines(error):

@@ -10,7 +10,7 @@ from typing import Any
 
 from plasmon.objects._errors import NotSerializable
 
-# How pickle finds the module of something that doesn't say it itself.
+# How pickle finds the module of something without ``__module__``.
 _whichmodule: Any = pickle.whichmodule  # type: ignore[attr-defined]
 
 
@@ -31,7 +31,7 @@ def name_of(value: Any, name: str | None = None) -> str | None:
 
 
 def find(name: str) -> Any:
-    """What is found under a name, its module imported when it isn't yet."""
+    """The object under a name; imports its module if necessary."""
     module, _, path = name.partition(":")
     try:
         return _walk(_import(module), path)
@@ -50,14 +50,14 @@ def _walk(found: Any, path: str) -> Any:
 
 
 def not_serializable(text: str, culprit: Any) -> NotSerializable:
-    """An error that knows the object that caused it, so that its place can be told."""
+    """An error with the object that caused it, so that its place can be reported."""
     error = NotSerializable(text)
     error.culprit = (culprit,)  # type: ignore[attr-defined]
     return error
 
 
 def not_reduced(value: Any, error: TypeError) -> NotSerializable:
-    """The error of an object that doesn't say how to make it again."""
+    """The error of an object without a way to make it again."""
     kind = type(value)
     refused = not_serializable(f"cannot serialize a {kind.__module__}.{kind.__qualname__}", value)
     refused.__cause__ = error

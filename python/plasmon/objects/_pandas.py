@@ -179,7 +179,7 @@ _TAKERS: dict[str, Callable[[Any], Any]] = {
 
 
 def taker(kind: type) -> Callable[[Any], Any] | None:
-    """What takes an object of this type apart. Subclasses are not frames."""
+    """The reducer of this type. Subclasses are not frames."""
     library = library_of(kind)
     if library == "dateutil":
         return times.zone_taker(kind)
@@ -195,7 +195,7 @@ def taker(kind: type) -> Callable[[Any], Any] | None:
     return times.take_offset if issubclass(kind, pd.offsets.BaseOffset) else None
 
 
-#: What names of the specification make.
+#: The makers by names of the specification.
 CALLABLES = makers.CALLABLES
 
 
@@ -208,7 +208,7 @@ def value_name(value: Any) -> str | None:
 
 
 def find_value(name: str) -> Any:
-    """The value of a name that the specification knows."""
+    """The value of a name in the specification."""
     import pandas as pd
 
     return {"pandas:NA": pd.NA, "pandas:NaT": pd.NaT}[name]

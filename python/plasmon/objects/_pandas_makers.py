@@ -36,7 +36,7 @@ def lies_apart(array: Any) -> bool:
 
 
 def _checked(values: Any, what: str, kinds: str = "") -> Any:
-    """Values that are an array of one of these kinds, if that is said."""
+    """Values that are an array of one of these kinds, if kinds are given."""
     import numpy as np
     import pandas as pd
 
@@ -325,7 +325,7 @@ def make_dtype(name: Any, *parts: Any) -> Any:
     return dtype
 
 
-#: What names of the specification make.
+#: The makers by names of the specification.
 CALLABLES: dict[str, Callable[..., Any]] = {
     "pandas:DataFrame": make_frame,
     "pandas:Series": make_series,

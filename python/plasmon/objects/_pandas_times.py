@@ -23,7 +23,7 @@ def _wrong(what: str) -> BrokenObject:
 
 
 def own_way(value: Any) -> _Reduced:
-    """How the object says itself that it is made again."""
+    """How the object itself describes how to make it again."""
     reduced: _Reduced = value.__reduce_ex__(5)
     return reduced
 
@@ -129,7 +129,7 @@ def make_period(ordinal: Any, freq: Any) -> Any:
 
 @guarded
 def make_interval(left: Any, right: Any, closed: Any) -> Any:
-    """What lies between two ends."""
+    """An interval between two ends."""
     import pandas as pd
 
     return pd.Interval(left, right, closed)
@@ -159,7 +159,7 @@ def take_zone(value: Any) -> _Reduced:
 
 
 def _zone_key(value: Any) -> str | None:
-    """What a zone was found by; before dateutil 4 only its file tells."""
+    """The key of a zone; before dateutil 4 only its file shows it."""
     key = getattr(value, "_key", None)
     if type(key) is str:
         return key
@@ -200,7 +200,7 @@ _ZONES = ("tzutc", "tzlocal", "tzoffset", "tzfile")
 
 
 def zone_taker(kind: type) -> Callable[[Any], Any] | None:
-    """What takes a zone of dateutil apart."""
+    """The reducer of a zone of dateutil."""
     return take_zone if kind.__qualname__ in _ZONES else None
 
 

@@ -1,4 +1,4 @@
-"""What comes after an object's construction, as ``pickle`` does it."""
+"""The steps after an object's construction, as ``pickle`` does them."""
 
 from __future__ import annotations
 

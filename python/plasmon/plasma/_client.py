@@ -45,7 +45,7 @@ from ._ids import DEPRECATED, ObjectID, ObjectNotAvailable, binary_of, quiet_id
 #: How long Plasma's own functions wait, in milliseconds.
 PLASMA_WAIT_TIMEOUT = 2**30
 
-#: Tries of a connection when the caller does not say, and the time between two of them.
+#: The default number of tries of a connection, and the time between two of them.
 _RETRIES = 50
 _RETRY_S = 0.1
 
@@ -117,7 +117,7 @@ class PlasmaClient:
         about = _bytes(metadata, "metadata")
         store = self._connected()
         if size < 0:
-            raise ValueError(f"an object has no {size} bytes")
+            raise ValueError(f"an object cannot have {size} bytes")
         with translated:
             writer = store.create(size, id=ObjectId(key), metadata=about, policy="cache")
         self._creating[key] = writer
@@ -190,7 +190,7 @@ class PlasmaClient:
     def _write(
         self, object_id: ObjectID, parts: Sequence[Any], metadata: bytes, threads: int
     ) -> None:
-        """Creates, fills and seals an object; leaves nothing behind when that fails."""
+        """Creates, fills and seals an object; removes the object when that fails."""
         size = sum(len(part) for part in parts)
         buffer = self.create(object_id, size, metadata)
         try:
@@ -201,7 +201,7 @@ class PlasmaClient:
         except BaseException:
             self._abort(binary_of(object_id))
             raise
-        # Sealed while nobody looks at it, the object needs no pin.
+        # Sealed without a view of it, the object needs no pin.
         del stream, buffer
         self.seal(object_id)
 
@@ -329,7 +329,7 @@ class PlasmaClient:
             if self._metadata and key not in self._creating:
                 self._metadata.pop(key, None)
         if key in self._deletions and key not in self._creating and self._used(key) is None:
-            # The store may have gone first, and there is nobody to tell.
+            # The store may have gone first, and no caller waits for the error.
             with contextlib.suppress(PlasmonError, OSError, pa.lib.ArrowException):
                 self._delete_now(key)
 
@@ -391,7 +391,7 @@ class PlasmaClient:
                 self._store._delete_unused([ObjectId(key)])
 
     def list(self) -> dict[ObjectID, dict[str, Any]]:
-        """What the store holds: a description of each object, by its id.
+        """The objects of the store: a description of each, by its id.
 
         The keys of a description are data_size, metadata_size, ref_count (clients that look at the
         object), create_time and construct_duration (seconds; -1 while it is created), and state
@@ -412,7 +412,7 @@ class PlasmaClient:
         self._end_feed()
         with translated:
             self._feed = _notifications.Feed(store.subscribe(), weakref.WeakMethod(self._sealed))
-        # The feed's thread must not outlive the client that nobody disconnected.
+        # The feed's thread must not outlive a client that was never disconnected.
         weakref.finalize(self, self._feed.close)
 
     def _sealed(self) -> Iterable[tuple[bytes, tuple[int, int]]]:

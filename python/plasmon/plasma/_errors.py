@@ -34,7 +34,7 @@ _KINDS: tuple[tuple[type[native.PlasmonError], type[Exception]], ...] = (
 
 
 def translate(error: native.PlasmonError) -> Exception:
-    """What Plasma raises where Plasmon raises `error`."""
+    """The exception of Plasma where Plasmon raises `error`."""
     for ours, theirs in _KINDS:
         if isinstance(error, ours):
             return theirs(str(error))
@@ -45,7 +45,7 @@ def translate(error: native.PlasmonError) -> Exception:
     return translated
 
 
-class _Translated:
+class _ErrorTranslation:
     """A block in which Plasmon's errors become Plasma's. It has no state: one is enough."""
 
     __slots__ = ()
@@ -65,4 +65,4 @@ class _Translated:
                 raise translated from error
 
 
-translated = _Translated()
+translated = _ErrorTranslation()

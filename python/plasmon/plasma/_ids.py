@@ -51,7 +51,7 @@ class ObjectID:
 
 
 def quiet_id(binary: bytes) -> ObjectID:
-    """An id that the module makes itself, without the warning for those who call it."""
+    """An id that the module makes itself, without the warning that callers get."""
     made = ObjectID.__new__(ObjectID)
     made._binary = binary
     return made

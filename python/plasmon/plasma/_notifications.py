@@ -6,7 +6,7 @@ Each message is a length (eight bytes in the machine's order) and as many bytes:
 
 A sealed object has its sizes, one that is gone has -1 and -1. There is one object in a message.
 
-Plasmon's own subscription is a queue of notices on a connection of its own. A thread moves them
+Plasmon's own subscription is a queue of notices on its own connection. A thread moves them
 to the socket, so that a program can wait on it in an event loop; messages that the program has not
 read wait in this process, in any number::
 
@@ -38,7 +38,7 @@ _LENGTH = struct.Struct("=q")
 #: States after which an object can no longer be read. A spilled one can.
 _GONE = frozenset({"deleted", "evicted", "corrupt"})
 
-#: What is known of a sealed object: the sizes of its data and metadata.
+#: A sealed object: the sizes of its data and metadata.
 Sizes = tuple[int, int]
 
 
@@ -55,45 +55,45 @@ def decode(message: bytes) -> tuple[list[ObjectID], list[int], list[int]]:
         raise ValueError(f"{len(view)} bytes are too few for a notification")
     magic, count = _HEAD.unpack_from(view)
     if magic != MAGIC or len(view) != _HEAD.size + count * _RECORD.size:
-        raise ValueError(f"these {len(view)} bytes are no notification")
+        raise ValueError(f"these {len(view)} bytes are not a notification")
     records = [*_RECORD.iter_unpack(view[_HEAD.size :])]
     ids = [quiet_id(binary) for binary, _, _ in records]
     return ids, [data for _, data, _ in records], [metadata for _, _, metadata in records]
 
 
 class Ledger:
-    """What a subscriber was told, so that it can be told the truth after a gap.
+    """What a subscriber was sent, so that it can be corrected after a gap.
 
     A snapshot may hold objects whose notices are still on their way: those are expected, and told
     once.
     """
 
     def __init__(self) -> None:
-        self._told: set[bytes] = set()
+        self._sent: set[bytes] = set()
         self._expected: set[bytes] = set()
 
     def snapshot(self, objects: Iterable[tuple[bytes, Sizes]]) -> list[bytes]:
-        """Messages that bring the subscriber from what it was told to what is there."""
+        """Messages that bring the subscriber from what it was sent to what is there."""
         present = dict(objects)
-        gone = self._told - present.keys()
+        gone = self._sent - present.keys()
         messages = [encode(binary, -1, -1) for binary in gone]
         messages += [
-            encode(binary, *sizes) for binary, sizes in present.items() if binary not in self._told
+            encode(binary, *sizes) for binary, sizes in present.items() if binary not in self._sent
         ]
-        self._told = set(present)
+        self._sent = set(present)
         self._expected = set(present)
         return messages
 
     def notice(self, binary: bytes, state: str, sizes: Sizes) -> bytes | None:
-        """The message for a notice; None for what the subscriber knows or need not know."""
+        """The message for a notice; None for what the subscriber has or does not need."""
         if state == "sealed":
             expected = binary in self._expected
             self._expected.discard(binary)
-            self._told.add(binary)
+            self._sent.add(binary)
             return None if expected else encode(binary, *sizes)
         if state in _GONE:
             self._expected.discard(binary)
-            self._told.discard(binary)
+            self._sent.discard(binary)
             return encode(binary, -1, -1)
         return None
 
@@ -120,7 +120,7 @@ class Feed:
         self._thread.start()
 
     def _run(self) -> None:
-        # The daemon is gone, or the program closed its end: the socket ends, and that tells it.
+        # The daemon is gone, or the program closed its end: the end of the socket reports it.
         with contextlib.suppress(PlasmonError, OSError, ValueError):
             while self._step():
                 pass
@@ -162,7 +162,7 @@ class Feed:
     def _read(self, count: int) -> bytes:
         parts = bytearray()
         while len(parts) < count:
-            # Whoever was given the socket may have made it non-blocking: wait first.
+            # The program that got the socket may have made it non-blocking: wait first.
             select.select([self.reader], [], [])
             with contextlib.suppress(BlockingIOError):
                 part = self.reader.recv(count - len(parts), socket.MSG_DONTWAIT)

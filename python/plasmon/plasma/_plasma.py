@@ -1,4 +1,4 @@
-"""What `pyarrow._plasma` offers, for code that imports the compiled module by its name."""
+"""The API of `pyarrow._plasma`, for code that imports the compiled module by its name."""
 
 from ._buffers import PlasmaBuffer
 from ._client import PLASMA_WAIT_TIMEOUT, PlasmaClient, connect, get_socket_from_fd

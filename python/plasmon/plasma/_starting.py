@@ -17,7 +17,7 @@ from plasmon._plasma_store import StoreOptions, daemon_command
 
 from ._ids import DEPRECATED
 
-#: For how long a store may take until it listens, by itself and under valgrind.
+#: How long a store may take until it listens, without and with valgrind.
 _READY_S = 10.0
 _READY_VALGRIND_S = 60.0
 _POLL_S = 0.001

@@ -34,7 +34,7 @@ from plasmon.compat._errors import (
 from plasmon.objects import BrokenObject
 from plasmon.objects import SerializationContext as _CoreContext
 
-#: What pickle raises of a value that it has no way for, and so do programs' own functions.
+#: The errors of pickle for an unsupported value, and of programs' own functions.
 _REFUSALS = (pickle.PicklingError, AttributeError, TypeError)
 
 
@@ -117,7 +117,7 @@ def _not_a_value(error: Exception) -> ArrowSerializationError:
     return ArrowSerializationError(f"the bytes are not a serialized Python value: {error}")
 
 
-#: The context of those who give none.
+#: The default context.
 _NONE_REGISTERED = SerializationContext()
 
 

@@ -233,7 +233,7 @@ class TestErrors:
                 with pytest.raises(pa.ArrowInvalid):
                     ours.deserialize(data[:nbytes])
 
-    def test_an_object_that_nobody_filled(self):
+    def test_an_object_that_was_never_filled(self):
         with pytest.raises(pa.ArrowInvalid, match="empty"):
             ours.SerializedPyObject().to_buffer()
 

@@ -1,7 +1,7 @@
 """The correctness table: values, and whether what comes back is what went in.
 
 A case passes when the value and its type survive. The benchmark runs the same table over every
-rival, so nothing here knows what is tested. ``make()`` gives the value anew and ``holds(value,
+rival, so nothing here knows what is tested. ``make()`` gives the value again and ``holds(value,
 back)`` says whether the other one is it; ``needs`` names libraries that must be there.
 """
 
@@ -79,7 +79,7 @@ _ZONE = dt.timezone(dt.timedelta(hours=2), "X")
 
 
 def _plain() -> Iterator[Case]:
-    """Numbers, texts, containers."""
+    """Numbers, strings, containers."""
     values: dict[str, Any] = {
         "none": None,
         "bool": True,
@@ -239,7 +239,7 @@ def _objects() -> Iterator[Case]:
         yield Case(name, lambda value=value: value, _equal, level="pickle")
     yield Case(
         "list, subclass",
-        lambda: c.Texts("a", "b"),
+        lambda: c.NotedList("a", "b"),
         lambda v, b: _equal(v, b) and b.note == "kept",
         level="pickle",
     )

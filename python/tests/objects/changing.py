@@ -3,7 +3,7 @@
 At the level "leased" a writer keeps its mapping of an object that it has sealed. So what was
 checked can be something else when it is used. Here another process flips words of objects while
 ``loads`` reads them, over and over. Any outcome is fine, an error too; a crash is not. Each round
-has a seed of its own, though two processes never run the same twice::
+has its own seed, though two processes never run the same twice::
 
     python changing.py --rounds 1000 --seed 1
 

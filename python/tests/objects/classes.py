@@ -88,7 +88,7 @@ class Stateful:
     __hash__ = None  # type: ignore[assignment]
 
 
-class Texts(list[str]):
+class NotedList(list[str]):
     """A list that is more than one."""
 
     def __init__(self, *texts: str) -> None:

@@ -29,7 +29,7 @@ class Vector(NamedTuple):
 
     name: str
     make: Callable[[], Any]
-    #: Rows are only written when the bytes may depend on who else refers to what.
+    #: Rows are only written when the bytes may depend on references elsewhere.
     canonical: bool = True
 
 

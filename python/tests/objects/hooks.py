@@ -3,7 +3,7 @@
 A value's own code runs while it is taken apart: ``__reduce_ex__``, ``__getattr__``, a metaclass's
 ``__hash__``, descriptors, finalizers, trace functions. Here such code, and a second thread, empties
 and fills the containers, and reshapes the arrays, of the very value that is being serialized. Any
-outcome is fine, an error too; a crash is not. Each round has a seed of its own::
+outcome is fine, an error too; a crash is not. Each round has its own seed::
 
     python hooks.py --rounds 1000 --seed 1        # seeds 1 to 1000
     python hooks.py --rounds 1 --seed 317         # one of them again

@@ -66,12 +66,12 @@ def test_enums_and_named_tuples(context):
 
 def test_callbacks(context):
     context.register(
-        classes.Texts,
-        "texts",
-        serializer=lambda texts: (list(texts), texts.note),
-        deserializer=lambda state: classes.Texts(*state[0], state[1]),
+        classes.NotedList,
+        "strings",
+        serializer=lambda strings: (list(strings), strings.note),
+        deserializer=lambda state: classes.NotedList(*state[0], state[1]),
     )
-    assert back(context, [classes.Texts("a", "b")]) == [["a", "b", "kept"]]
+    assert back(context, [classes.NotedList("a", "b")]) == [["a", "b", "kept"]]
 
 
 def test_a_state_that_holds_the_object_is_refused(context):
@@ -113,8 +113,8 @@ def test_another_class_can_have_the_id(context):
     assert other.loads(context.dumps(classes.Point(1, 2.0, "x"))) == Moved(1, 2.0, "x")
 
 
-def test_what_needs_callbacks_is_told(context):
-    for kind in (classes.Texts, int):
+def test_what_needs_callbacks_is_reported(context):
+    for kind in (classes.NotedList, int):
         with pytest.raises(TypeError, match="serializer"):
             context.register(kind)
     with pytest.raises(TypeError, match="or neither"):
@@ -288,9 +288,9 @@ def test_an_error_in_a_callback_is_passed_on(context):
 
 def test_references_are_given_back():
     """Nothing that was taken apart or built is held afterwards, nor after an error."""
-    texts = ["".join(["text", str(at)]) for at in range(100)]
-    value = {"t": texts, "u": [texts, (texts[3], {texts[4]})], "a": np.arange(5)}
-    counted = [*texts, value["a"], value["t"]]
+    strings = ["".join(["text", str(at)]) for at in range(100)]
+    value = {"t": strings, "u": [strings, (strings[3], {strings[4]})], "a": np.arange(5)}
+    counted = [*strings, value["a"], value["t"]]
     before = [sys.getrefcount(one) for one in counted]
     context = SerializationContext("std")
     for _ in range(20):

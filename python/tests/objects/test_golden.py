@@ -1,6 +1,6 @@
 """The golden vectors are what this version writes, and it reads them.
 
-With ``PLASMON_WRITE_SPEC=1`` they are written anew. Vectors that were released must not change:
+With ``PLASMON_WRITE_SPEC=1`` they are written again. Vectors that were released must not change:
 then the format needs another version.
 """
 

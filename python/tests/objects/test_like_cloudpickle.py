@@ -54,7 +54,7 @@ def test_functions_of_one_module_have_the_same_globals():
 
 
 def test_functions_of_many_modules_are_not_mixed_up():
-    """What the globals of a function begin with is remembered of so many modules, not of more."""
+    """What the globals of a function begin with is remembered of a limited number of modules."""
     for number in range(5000):
         there = {"__name__": f"made_{number}", "number": number}
         exec("def one(): return number\ndef two(): return number", there)

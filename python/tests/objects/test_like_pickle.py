@@ -34,7 +34,7 @@ def back(value: Any) -> Any:
 
 
 # Arrays. How one is written depends on its elements, not on its class: a list that began with an
-# array of texts had all others taken for such, which read memory that was none.
+# array of strings had all others taken for such, which read invalid memory.
 
 
 def _foreign() -> Any:
@@ -335,7 +335,7 @@ def test_arguments_may_hold_the_object():
     value.other = [(value, 1)]
     again = back(value)
     assert again.other[0][0] is again
-    # Pickle takes this apart for ever.
+    # Pickle takes this apart forever.
     value.other = (value,)
     with pytest.raises((NotSerializable, ValueError), match="own arguments"):
         back(value)

@@ -1,7 +1,7 @@
 """Random objects of pandas, polars and pyarrow: what comes back is what pickle gives back.
 
 By ``dumps`` and ``loads`` with and without pickle, and by put and get, by itself and in a list.
-``PLASMON_FRAMES_SEED=n`` runs one seed, ``PLASMON_FRAMES_COUNT=n`` so many.
+``PLASMON_FRAMES_SEED=n`` runs one seed, ``PLASMON_FRAMES_COUNT=n`` n of them.
 """
 
 from __future__ import annotations

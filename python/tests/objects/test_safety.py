@@ -24,7 +24,7 @@ HOSTILE = sorted((Path(__file__).parents[3] / "spec" / "objects" / "hostile").gl
 STANDARD = SerializationContext("std")
 CLOUD = SerializationContext("cloudpickle")
 
-#: What code leaves behind when it runs.
+#: What code leaves when it runs.
 RAN: list[Any] = []
 
 
@@ -77,7 +77,7 @@ def test_without_pickle_nothing_is_run():
             SerializationContext("never").loads(data)
 
 
-def test_the_place_of_what_needs_pickle_is_told():
+def test_the_place_of_what_needs_pickle_is_reported():
     with pytest.raises(PickleRefused, match=r"at root\[1\]\.values\(\)\[0\]"):
         plasmon.loads(STANDARD.dumps([1, {"k": classes.Plain(1)}]))
     with pytest.raises(plasmon.NotSerializable, match=r"Plain.*\(it is at \[1\]\['k'\]\)"):
@@ -195,7 +195,7 @@ def test_hostile_vectors_are_refused_for_what_they_break(vector):
     [{(1,): 2}, {(1,)}, [{"k": [3]}, {(4,): 5}]],
     ids=str,
 )
-def test_keys_that_cannot_be_keys_are_told(value):
+def test_keys_that_cannot_be_keys_are_reported(value):
     """A tuple as a key, made a list in the bytes."""
     data = plasmon.dumps(value, form="small")
     found = 0
@@ -244,7 +244,7 @@ def test_damaged_bytes_are_refused_or_are_a_value():
         except (BrokenObject, PickleRefused, LookupError):
             pass
         except Exception as error:
-            # A class that nobody registered has a name of its own.
+            # A class that is not registered has a name of its own.
             if type(error) is not ValueError or "registered" not in str(error):
                 pytest.fail(f"SEED={seed}, round {round_}: {error!r}")
     assert 0 < values < 4000

@@ -176,7 +176,7 @@ def test_forms_are_known(store):
 
 
 def test_objects_are_read_as_other_forms(store):
-    """A frame that is stored as an object is converted for the reader who asks."""
+    """A frame that is stored as an object is converted for a reader that asks."""
     frame = pd.DataFrame({0: [1, 2], 1: ["a", "b"]})
     id = store.put(frame)
     assert store.get_buffer(id).tag == 3

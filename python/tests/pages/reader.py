@@ -1,4 +1,4 @@
-"""A reader who does what a page says: one folder, one shell, one Python, from the top."""
+"""A reader that follows a page: one folder, one shell, one Python, from the top."""
 
 from __future__ import annotations
 

@@ -186,7 +186,7 @@ def test_the_order_of_bytes_is_kept(store, dtype, count):
 
 
 def test_a_task_uses_the_backend(store):
-    """A task that named the backend was told that there is none; it is the one of its Parallel."""
+    """A task that named the backend got an error; it is the one of its Parallel."""
 
     def outer(count):
         import joblib
@@ -213,5 +213,5 @@ def test_generators(store):
     assert sums == [100_000.0 * n for n in range(6)]
 
 
-def test_kinds_are_told_apart_by_what_is_imported():
+def test_kinds_are_distinguished_by_what_is_imported():
     assert {np.ndarray, pd.DataFrame} <= _by_reference.kinds()

@@ -65,7 +65,7 @@ def installed(own):
 
 
 def settled(store, count):
-    """Whether so many objects are left; releases are noticed with a delay."""
+    """Whether ``count`` objects are left; releases are noticed with a delay."""
     deadline = threading.Event()
     timer = threading.Timer(DEADLINE_S, deadline.set)
     timer.start()
@@ -84,7 +84,7 @@ def test_every_kind_of_value(installed, number):
     assert len(installed.list()) == 1
     back = pickle.loads(data)["value"]
     assert same(value, back)
-    # The only one who reads it has it deleted.
+    # Its only reader has it deleted.
     assert installed.list() == []
 
 
@@ -156,7 +156,7 @@ def test_a_full_store_is_no_reason_to_fail(own):
 
 
 class Registered:
-    """Something that somebody else has multiprocessing pickle in a way of its own."""
+    """A class for which another library registered a reducer with multiprocessing."""
 
 
 def test_uninstalled(own):

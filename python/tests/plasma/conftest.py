@@ -23,7 +23,7 @@ import pytest
 MODULE = os.environ.get("PLASMA_MODULE", "plasmon.plasma")
 IS_REFERENCE = MODULE == "pyarrow.plasma"
 
-# Longer than anything takes on a busy machine, shorter than a person's patience.
+# Longer than anything takes on a busy machine.
 DEADLINE_S = 30.0
 
 Result = TypeVar("Result")

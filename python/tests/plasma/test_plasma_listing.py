@@ -105,7 +105,7 @@ def test_the_store_describes_itself(client: Any, running: Running, make_id: Ids)
 
 
 def test_a_capsule_for_native_code(client: Any) -> None:
-    # Another name for another pointer: nobody takes the one for the other.
+    # Another name for another pointer: the two cannot be confused.
     capsule = client.to_capsule()
     assert type(capsule).__name__ == "PyCapsule"
     assert ('"plasma"' if IS_REFERENCE else '"plasmon.socket"') in repr(capsule)

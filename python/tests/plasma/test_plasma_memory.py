@@ -52,7 +52,7 @@ class TestCapacity:
         make(client, make_id(1), b"fits")
 
     @pytest.mark.improved
-    def test_what_can_never_fit_costs_nobody_anything(
+    def test_an_object_that_can_never_fit_evicts_nothing(
         self, client: Any, plasma: ModuleType, make_id: Ids
     ) -> None:
         # The reference evicts everything before it finds that this does not help.
@@ -203,7 +203,7 @@ class TestEvict:
 
 
 class TestDelete:
-    """`delete`, now or as soon as nobody reads any more."""
+    """`delete`, now or after the last reader."""
 
     def test_deleted_objects_are_gone(self, client: Any, other: Any, make_id: Ids) -> None:
         ids = [make_id(number) for number in range(5)]
@@ -261,7 +261,7 @@ class TestDelete:
         assert events.wait_for(make_id(1)) == (4, 0)
         (held,) = other.get_buffers([make_id(1)])
         client.delete([make_id(1)])
-        # Until then it is there for everybody.
+        # Until then it is there for all clients.
         assert client.contains(make_id(1))
         assert stored(client) == {make_id(1)}
         assert client.get_buffers([make_id(1)], timeout_ms=0)[0].to_pybytes() == b"held"
@@ -326,7 +326,7 @@ class TestQuota:
         assert not client.contains(make_id(2))
         make(client, make_id(2), bytes(500_000))
 
-    def test_most_of_the_memory_stays_for_everybody(
+    def test_most_of_the_memory_stays_shared(
         self, client: Any, other: Any, plasma: ModuleType
     ) -> None:
         with pytest.raises(plasma.PlasmaStoreFull):
@@ -341,7 +341,7 @@ class TestQuota:
         with pytest.raises(plasma.PlasmaStoreFull):
             client.set_client_options("me", 2_000_000)
 
-    def test_after_the_client_its_objects_are_everybodys(
+    def test_after_the_client_its_objects_are_shared(
         self, client: Any, running: Running, make_id: Ids
     ) -> None:
         limited = running.connect()

@@ -18,7 +18,7 @@ from .test_plasma_objects import make
 Ids = Callable[[int], Any]
 
 
-def test_a_seal_is_told_with_its_sizes(client: Any, other: Any, make_id: Ids) -> None:
+def test_a_seal_is_reported_with_its_sizes(client: Any, other: Any, make_id: Ids) -> None:
     other.subscribe()
     for number in range(10):
         make(client, make_id(number), bytes(number), b"m" * (10 - number))
@@ -27,7 +27,7 @@ def test_a_seal_is_told_with_its_sizes(client: Any, other: Any, make_id: Ids) ->
         assert (data_size, metadata_size) == (number, 10 - number)
 
 
-def test_a_creation_is_not_told_before_its_seal(
+def test_a_creation_is_not_reported_before_its_seal(
     running: Running, client: Any, make_id: Ids
 ) -> None:
     events = running.subscribe()
@@ -38,7 +38,7 @@ def test_a_creation_is_not_told_before_its_seal(
     assert events.next() == [(make_id(1), 1, 0)]
 
 
-def test_a_deletion_is_told_as_minus_one(running: Running, client: Any, make_id: Ids) -> None:
+def test_a_deletion_is_reported_as_minus_one(running: Running, client: Any, make_id: Ids) -> None:
     events = running.subscribe()
     ids = [make_id(number) for number in range(3)]
     for object_id in ids:
@@ -48,7 +48,7 @@ def test_a_deletion_is_told_as_minus_one(running: Running, client: Any, make_id:
     assert [events.next() for _ in ids] == [[(object_id, -1, -1)] for object_id in ids]
 
 
-def test_an_eviction_is_told_as_a_deletion(running: Running, client: Any, make_id: Ids) -> None:
+def test_an_eviction_is_reported_as_a_deletion(running: Running, client: Any, make_id: Ids) -> None:
     for number in range(3):
         make(client, make_id(number), bytes(1000))
     events = running.subscribe()
@@ -62,7 +62,7 @@ def test_an_eviction_is_told_as_a_deletion(running: Running, client: Any, make_i
     ]
 
 
-def test_making_room_is_told_before_what_it_was_made_for(
+def test_making_room_is_reported_before_what_it_was_made_for(
     running: Running, client: Any, make_id: Ids
 ) -> None:
     events = running.subscribe()
@@ -76,9 +76,7 @@ def test_making_room_is_told_before_what_it_was_made_for(
     ]
 
 
-def test_a_new_subscriber_is_told_what_is_there(
-    running: Running, client: Any, make_id: Ids
-) -> None:
+def test_a_new_subscriber_gets_what_is_there(running: Running, client: Any, make_id: Ids) -> None:
     make(client, make_id(1), b"sealed", b"about")
     client.create(make_id(2), 10)
     events = running.subscribe()
@@ -87,7 +85,7 @@ def test_a_new_subscriber_is_told_what_is_there(
     assert events.next() == [(make_id(2), 10, 0)]
 
 
-def test_every_subscriber_is_told_everything(running: Running, client: Any, make_id: Ids) -> None:
+def test_every_subscriber_gets_everything(running: Running, client: Any, make_id: Ids) -> None:
     subscribers = [running.subscribe() for _ in range(3)]
     for number in range(20):
         make(client, make_id(number), b"x")
@@ -159,7 +157,7 @@ def test_bytes_that_are_no_notification_are_refused(client: Any, blob: bytes) ->
         client.decode_notifications(blob)
 
 
-def test_the_end_of_reading_is_told_too(
+def test_the_end_of_reading_is_reported_too(
     running: Running, client: Any, other: Any, make_id: Ids
 ) -> None:
     events = running.subscribe()

@@ -70,7 +70,7 @@ def test_the_buffer_of_the_creator_stays_readable_after_the_seal(
     write(buffer, b"x" * 100)
     client.seal(make_id(1))
     assert buffer.to_pybytes() == b"x" * 100
-    # It also holds the object: nothing may take its memory while somebody can look at it.
+    # It also holds the object: its memory is not reused while a view of it exists.
     assert other.evict(1) == 0
     other.delete([make_id(1)])
     assert buffer.to_pybytes() == b"x" * 100
@@ -186,7 +186,7 @@ def test_missing_objects_are_none(client: Any, make_id: Ids) -> None:
 
 @pytest.mark.improved
 def test_the_same_id_may_be_asked_for_twice(client: Any, make_id: Ids) -> None:
-    # The reference counts distinct objects, so it waits for a second one for ever.
+    # The reference counts distinct objects, so it waits for a second one forever.
     make(client, make_id(1), b"once")
     first, second = client.get_buffers([make_id(1), make_id(1)])
     assert first.to_pybytes() == second.to_pybytes() == b"once"

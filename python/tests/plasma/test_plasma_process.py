@@ -260,9 +260,7 @@ class TestCommand:
         assert plasma.connect(running.name).contains(make_id(1))
 
     @pytest.mark.improved
-    def test_a_socket_that_somebody_left_behind_is_replaced(
-        self, plasma: ModuleType, path: str
-    ) -> None:
+    def test_a_stale_socket_is_replaced(self, plasma: ModuleType, path: str) -> None:
         with launched("-s", path, "-m", "1000000") as process:
             plasma.connect(path).disconnect()
             process.kill()

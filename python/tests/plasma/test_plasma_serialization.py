@@ -65,7 +65,7 @@ def test_a_value_comes_back_by_every_way(way: str) -> None:
     assert WAYS[way](VALUE) == VALUE
 
 
-def test_sizes_are_told_before_anything_is_written() -> None:
+def test_sizes_are_reported_before_anything_is_written() -> None:
     ready = serialization.serialize([np.ones(1000), "text"])
     assert ready.total_bytes == len(_written([np.ones(1000), "text"]))
     assert ready.total_bytes == sum(len(part) for part in ready.segments())

@@ -97,7 +97,7 @@ def test_arrays_are_read_in_place(client: Any, other: Any) -> None:
         assert not array.flags.owndata
         assert not array.flags.writeable
         assert array.ctypes.data % 64 == 0
-    # Whoever looks at one of them keeps the object from being evicted.
+    # A view of one of them keeps the object from being evicted.
     column = found["also"][10:20]
     del found, array
     gc.collect()

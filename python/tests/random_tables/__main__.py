@@ -2,7 +2,7 @@
 
     make soak NAME=tables SECONDS=3600 [SEED=1]
 
-Each table has a seed of its own; ``--only`` runs one again. Nothing may be left in the store, and
+Each table has its own seed; ``--only`` runs one again. Nothing may be left in the store, and
 the memory of the process may not grow.
 """
 
@@ -21,9 +21,9 @@ from . import checks
 
 #: How often it says how far it is.
 REPORT_S = 10.0
-#: So many failures are shown.
+#: How many failures are shown.
 FAILURES_MAX = 20
-#: After so many tables libraries hold what they will ever hold; then it may grow by so much.
+#: After this many tables libraries hold all they will hold; then it may grow by this much.
 WARM_TABLES = 500
 GROWTH_MAX = 200 << 20
 
@@ -37,7 +37,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def _resident_bytes() -> int:
-    """What this process has in memory of its own."""
+    """What this process has in its own memory."""
     pages = Path("/proc/self/statm").read_text().split()
     return (int(pages[1]) - int(pages[2])) * os.sysconf("SC_PAGE_SIZE")
 

@@ -21,7 +21,7 @@ from .exact import exact
 from .failure import Failure, same, same_values
 from .made import Make
 
-#: The command is started for each of so many tables: that takes longer than all the rest.
+#: The command is started for one in this many tables: that takes longer than all the rest.
 _COMMAND_EVERY = 10
 #: What the command refuses, and says so: lists of no rows that pyarrow writes with the offsets of a
 #: slice, intervals of Parquet without their Arrow type, ordered dictionaries that differ by batch.
@@ -56,7 +56,7 @@ def of_the_command(make: Make, store: plasmon.Store) -> None:
     if not make.chance(1 / _COMMAND_EVERY):
         return
     with tempfile.TemporaryDirectory(prefix="tables-") as folder:
-        found = _file(make, Path(folder), FORMATS + TEXTS)
+        found = _file(make, Path(folder), FORMATS + TEXT_FORMATS)
         if found is None:
             return
         path, writer, _ = found
@@ -85,10 +85,10 @@ def _check_command(path: Path, writer: str, store: plasmon.Store) -> None:
 
 
 def _file(make: Make, folder: Path, formats: Any) -> tuple[Path, str, Any] | None:
-    """A random file: its path, who wrote it, and what pyarrow reads from it."""
+    """A random file: its path, its writer, and what pyarrow reads from it."""
     ending, writer, write, read = make.choice(formats)
     path = folder / f"table.{ending}"
-    if (ending, writer, write, read) in TEXTS:
+    if (ending, writer, write, read) in TEXT_FORMATS:
         table = _plain(make)
         write(make, table, path)
         return path, writer, table
@@ -245,7 +245,7 @@ def _write_json(_: Make, table: Any, path: Path) -> None:
 def of_text(make: Make, store: plasmon.Store) -> None:
     """CSV of other writers is what they wrote."""
     with tempfile.TemporaryDirectory(prefix="tables-") as folder:
-        ending, writer, write, _ = make.choice([one for one in TEXTS if "csv" in one[0]])
+        ending, writer, write, _ = make.choice([one for one in TEXT_FORMATS if "csv" in one[0]])
         path, wanted = Path(folder) / f"table.{ending}", _plain(make)
         write(make, wanted, path)
         found = store.get(plasmon.ingest(path, name="text", store=store))
@@ -269,7 +269,7 @@ FORMATS: tuple[tuple[str, str, Callable[..., Any], Callable[..., Any]], ...] = (
     ("arrow", "polars", _write_polars, pa.feather.read_table),
     ("arrows", "pyarrow", _write_stream, _read_stream),
 )
-TEXTS: tuple[tuple[str, str, Callable[..., Any], None], ...] = (
+TEXT_FORMATS: tuple[tuple[str, str, Callable[..., Any], None], ...] = (
     ("csv", "pyarrow", _write_csv, None),
     ("tsv", "pyarrow", _write_csv, None),
     ("csv.gz", "pandas", _write_csv_pandas, None),

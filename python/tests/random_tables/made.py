@@ -143,7 +143,7 @@ class Make:
         return [self.random.random() >= share for _ in range(length)]
 
     def _parts(self, kind: Any, length: int, valid: list[bool]) -> tuple[list[Any], Any]:
-        """The buffers behind the validity, and the children."""
+        """The buffers after the validity, and the children."""
         test = pa.types
         if test.is_boolean(kind):
             return [_bitmap([self.chance(0.5) for _ in range(length)])], None

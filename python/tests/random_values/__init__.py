@@ -1,6 +1,6 @@
 """Random values, and whether what comes back is what went in.
 
-Each value comes from a seed of its own. It goes through ``dumps`` and ``loads``, with and without
+Each value comes from its own seed. It goes through ``dumps`` and ``loads``, with and without
 pickle, and through a store, at the top level as inside a list; what comes back must be like it in
 value, type, element type, flags, sharing and attributes. Where it is not, pickle is asked: what
 pickle doesn't keep either, need not come back.

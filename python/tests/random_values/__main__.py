@@ -2,7 +2,7 @@
 
     make soak NAME=objects SECONDS=3600 [SEED=1]
 
-Each value has a seed of its own. One that does not come back is shown with it, reduced to a part
+Each value has its own seed. One that does not come back is shown with it, reduced to a part
 that fails by itself; ``--only`` runs a value again.
 """
 
@@ -19,7 +19,7 @@ import plasmon
 
 from . import batch, registry
 
-#: So many values are made by one process.
+#: How many values are made by one process.
 BATCH = 10_000
 
 #: More seeds without a value than these are a fault of the generator.

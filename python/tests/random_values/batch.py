@@ -17,7 +17,7 @@ from . import checks, registry
 
 #: How often it says how far it is.
 REPORT_S = 10.0
-#: So many failures are shown.
+#: How many failures are shown.
 FAILURES_MAX = 20
 
 

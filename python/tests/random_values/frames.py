@@ -49,7 +49,7 @@ OFFSETS: list[Any] = [
     pd.offsets.SemiMonthEnd(day_of_month=10),
     pd.offsets.MonthBegin(normalize=True),
 ]
-TEXTS = ["", "a", "b", "é", "a string that is longer than twelve bytes", "nan", "None", "\x00"]
+STRINGS = ["", "a", "b", "é", "a string that is longer than twelve bytes", "nan", "None", "\x00"]
 
 
 class _Frame(pd.DataFrame):
@@ -70,7 +70,8 @@ def scalar(rng: random.Random) -> Any:
     return rng.choice(
         [
             None, True, False, 0, 1, rng.randrange(-(2**70), 2**70), 1.0, 0.5, float("nan"), -0.0,
-            *TEXTS, b"b", pd.NA, pd.NaT, np.int8(3), np.float32(1.5), np.bool_(True), np.str_("n"),
+            *STRINGS,
+            b"b", pd.NA, pd.NaT, np.int8(3), np.float32(1.5), np.bool_(True), np.str_("n"),
             decimal.Decimal("1.50"), decimal.Decimal("NaN"), (1, "a"), (), frozenset({1, "x"}),
             dt.date(2020, 1, 2), dt.datetime(2020, 1, 2, tzinfo=dt.UTC), dt.timedelta(1, 2, 3),
             dt.time(1, 2), moment, moment.tz_localize(rng.choice(ZONES[:6])), pd.Timedelta(5, "ns"),
@@ -100,12 +101,12 @@ def objects(rng: random.Random, count: int, make: Callable[[random.Random], Any]
 def _alike(rng: random.Random, count: int) -> Any:
     """Objects of one type, which libraries take for a column of that type, with missing values."""
     kinds: list[Callable[[], Any]] = [
-        lambda: rng.choice(TEXTS),
+        lambda: rng.choice(STRINGS),
         lambda: decimal.Decimal(rng.randrange(1000)) / rng.choice([1, 10, 8]),
         lambda: dt.date.fromordinal(rng.randrange(1, 10**6)),
         lambda: rng.random() < 0.5,
         lambda: rng.randrange(10),
-        lambda: rng.choice(TEXTS).encode(),
+        lambda: rng.choice(STRINGS).encode(),
         lambda: [rng.randrange(3)],
         lambda: pd.Timestamp(rng.randrange(10**9), unit="s"),
     ]
@@ -154,7 +155,7 @@ def _texts(rng: random.Random, count: int) -> Any:
         ]
     )  # fmt: skip
     missing = rng.random() < 0.5
-    found = [None if missing and rng.random() < 0.3 else rng.choice(TEXTS) for _ in range(count)]
+    found = [None if missing and rng.random() < 0.3 else rng.choice(STRINGS) for _ in range(count)]
     return pd.array(found, dtype=dtype)
 
 
@@ -166,8 +167,8 @@ def _categories(rng: random.Random, count: int) -> Any:
 
 def _unique_index(rng: random.Random, count: int) -> Any:
     kinds = [
-        pd.Index(rng.sample(TEXTS, count)),
-        pd.Index(rng.sample(TEXTS, count), dtype=object),
+        pd.Index(rng.sample(STRINGS, count)),
+        pd.Index(rng.sample(STRINGS, count), dtype=object),
         pd.Index(rng.sample(range(99), count), dtype="i2"),
         pd.Index([float(n) for n in range(count)], name="labels"),
         pd.date_range("2020-01-01", periods=count, freq="D"),
@@ -238,7 +239,7 @@ def index(rng: random.Random, count: int) -> Any:
         lambda: pd.RangeIndex(-count, 0)[::-1],
         lambda: pd.Index([f"c{n}" for n in range(count)]),
         lambda: pd.Index([f"c{n}" for n in range(count)]),
-        lambda: pd.Index([rng.choice(TEXTS) for _ in range(count)], dtype=object),
+        lambda: pd.Index([rng.choice(STRINGS) for _ in range(count)], dtype=object),
         lambda: pd.Index(objects(rng, count, scalar), dtype=object, tupleize_cols=False),
         lambda: pd.Index([rng.choice([True, False]) for _ in range(count)]),
         lambda: pd.Index(np.arange(count) * rng.choice([1, 0.5])),
@@ -327,7 +328,7 @@ def _arrow_value(rng: random.Random, kind: Any) -> Any:
     if pa.types.is_integer(kind) or pa.types.is_floating(kind):
         return rng.randrange(100)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or kind == pa.string_view():
-        return rng.choice(TEXTS)
+        return rng.choice(STRINGS)
     if pa.types.is_fixed_size_binary(kind):
         return rng.randbytes(kind.byte_width)
     if pa.types.is_binary(kind) or kind == pa.binary_view():
@@ -343,7 +344,7 @@ def _arrow_value(rng: random.Random, kind: Any) -> Any:
     if pa.types.is_struct(kind):
         return {field.name: _arrow_value(rng, field.type) for field in kind}
     if pa.types.is_map(kind):
-        return [(key, _arrow_value(rng, kind.item_type)) for key in rng.sample(TEXTS, 2)]
+        return [(key, _arrow_value(rng, kind.item_type)) for key in rng.sample(STRINGS, 2)]
     return None
 
 
@@ -419,7 +420,7 @@ def _polars_value(rng: random.Random, kind: Any) -> Any:
     if kind == pl.Boolean:
         return rng.random() < 0.5
     if kind in {pl.String, pl.Categorical}:
-        return rng.choice(TEXTS)
+        return rng.choice(STRINGS)
     if kind == pl.Enum:
         return rng.choice("ab")
     if kind == pl.Binary:

@@ -64,7 +64,7 @@ def _elements(make: Make, dtype: Any, shape: tuple[int, ...]) -> Any:
         return made
     data = make.random.randbytes(_size(shape) * dtype.itemsize)
     if dtype.kind in "UV" or dtype.names:
-        # Texts and fields hold no bytes that are not theirs.
+        # Strings and fields hold no bytes that are not theirs.
         data = bytes(len(data))
     if not dtype.itemsize:
         return np.zeros(_size(shape), dtype)
@@ -192,7 +192,7 @@ def _same_array(a: Any, b: Any, compare: Compare) -> None:
     if a.dtype.hasobject and a.dtype.kind != "T":
         compare.parts(one.tolist(), other.tolist())
     elif a.dtype.kind == "T":
-        compare.equal(repr(one.tolist()), repr(other.tolist()), "the texts")
+        compare.equal(repr(one.tolist()), repr(other.tolist()), "the strings")
     else:
         compare.equal(_bytes(one), _bytes(other), "the bytes")
     attributes(a, b, compare)
@@ -221,7 +221,7 @@ def _same_dtype(a: Any, b: Any, compare: Compare) -> None:
 
 
 def _facts(dtype: Any) -> Any:
-    # The native order has two names; types of texts say in their text what is missing.
+    # The native order has two names; types of strings say in their text what is missing.
     name = repr(dtype) if dtype.kind == "T" else dtype.type if dtype.kind == "V" else None
     own = (name, dtype.str, dtype.itemsize, dtype.isalignedstruct, dtype.alignment)
     metadata = None if dtype.metadata is None else dict(dtype.metadata)

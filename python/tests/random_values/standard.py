@@ -78,9 +78,9 @@ def _slice(make: Make) -> slice:
 
 @generator("number", hashable=True)
 def _number(make: Make) -> Any:
-    texts = ["0", "-0", "1.10", "NaN", "sNaN", "-Infinity", "1E+999", "123.456000"]
+    strings = ["0", "-0", "1.10", "NaN", "sNaN", "-Infinity", "1E+999", "123.456000"]
     exact = fractions.Fraction(make.integer(), make.choice([1, 3, 2**80]))
-    number = decimal.Decimal(make.choice(texts))
+    number = decimal.Decimal(make.choice(strings))
     return exact if make.chance(0.5) or number.is_snan() else number
 
 
