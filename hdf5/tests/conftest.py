@@ -1,4 +1,4 @@
-"""Programs that use HDF5, each in a process of its own: HDF5 reads its environment only once."""
+"""Programs that use HDF5, each in a separate process: HDF5 reads its environment only once."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ import h5py"""
 
 
 @dataclass(frozen=True)
-class Ended:
-    """What a program left behind."""
+class Outcome:
+    """The outcome of a program."""
 
     code: int
     out: str
     err: str
 
 
-Program = Callable[..., Ended]
+Program = Callable[..., Outcome]
 
 
 def connector_environment(settings: str = "") -> dict[str, str]:
@@ -49,7 +49,7 @@ def plain_environment() -> dict[str, str]:
     return {key: text for key, text in os.environ.items() if not key.startswith("HDF5_")}
 
 
-def _run(code: str, folder: Path, environment: dict[str, str], *, good: bool) -> Ended:
+def _run(code: str, folder: Path, environment: dict[str, str], *, good: bool) -> Outcome:
     command: list[str | Path] = [sys.executable, "-c", PREAMBLE + textwrap.dedent(code)]
     return run_command(command, folder, environment, good=good)
 
@@ -58,7 +58,7 @@ def _run(code: str, folder: Path, environment: dict[str, str], *, good: bool) ->
 def run(tmp_path: Path) -> Program:
     """Runs a program with the connector; `good=False` lets it fail."""
 
-    def program(code: str, *, settings: str = "", good: bool = True, folder: str = ".") -> Ended:
+    def program(code: str, *, settings: str = "", good: bool = True, folder: str = ".") -> Outcome:
         environment = connector_environment(settings)
         return _run(code, tmp_path / folder, environment, good=good)
 
@@ -69,7 +69,7 @@ def run(tmp_path: Path) -> Program:
 def plain(tmp_path: Path) -> Program:
     """Runs a program with HDF5 alone."""
 
-    def program(code: str, *, good: bool = True, folder: str = ".") -> Ended:
+    def program(code: str, *, good: bool = True, folder: str = ".") -> Outcome:
         return _run(code, tmp_path / folder, plain_environment(), good=good)
 
     return program
@@ -79,7 +79,7 @@ def plain(tmp_path: Path) -> Program:
 def tool(tmp_path: Path) -> Program:
     """Runs `plasmon hdf5` with arguments."""
 
-    def program(*arguments: str, good: bool = True) -> Ended:
+    def program(*arguments: str, good: bool = True) -> Outcome:
         command: list[str | Path] = [sys.executable, "-m", "plasmon.hdf5", *arguments]
         return run_command(command, tmp_path, plain_environment(), good=good)
 
@@ -97,7 +97,7 @@ def library() -> Path:
 
 def run_command(
     command: list[str | Path], folder: Path, environment: dict[str, str], *, good: bool = True
-) -> Ended:
+) -> Outcome:
     """Runs a program to its end."""
     done = subprocess.run(
         command,
@@ -110,7 +110,7 @@ def run_command(
     )
     if good and done.returncode != 0:
         pytest.fail(f"{command} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
-    return Ended(done.returncode, done.stdout, done.stderr)
+    return Outcome(done.returncode, done.stdout, done.stderr)
 
 
 @pytest.fixture

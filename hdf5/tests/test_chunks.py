@@ -1,4 +1,4 @@
-"""Which chunks of a dataset are there is told as HDF5 alone tells it.
+"""The chunks of a dataset that exist are reported as HDF5 alone reports them.
 
 All chunks counted as written, also those that no program had written into: the number of chunks,
 their list and the size of the storage were others than HDF5's.
@@ -121,7 +121,7 @@ def test_a_copy_has_the_chunks_of_its_original(run: Program) -> None:
             sys.exit("no error")""")
 
 
-def test_very_many_separate_chunks_are_told_as_more(run: Program) -> None:
+def test_very_many_separate_chunks_are_reported_as_more(run: Program) -> None:
     """The Arrow file has room for some sixty runs of chunks: of more the nearest become one."""
     run("""
     with h5py.File("x.h5", "w") as file:

@@ -44,7 +44,7 @@ def left(folder: Path) -> list[str]:
 
 def test_temporary_files_leave_nothing(run: Program, tool: Program, tmp_path: Path) -> None:
     """Thousands of folders of data stayed after PyTables' own suite, which removes its files by
-    name. Files that are removed, or made anew, through HDF5 take their data along at once."""
+    name. Files that are removed, or made again, through HDF5 take their data along at once."""
     run("""
     import ctypes, glob, tables
     (path,) = glob.glob(os.path.dirname(h5py.__file__) + ".libs/libhdf5-*.so*")
@@ -101,7 +101,7 @@ def test_gc_removes_what_no_dataset_names(run: Program, tool: Program, tmp_path:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "bak").rename(tmp_path / "elsewhere" / "bak.h5")
     others = tmp_path / "x.h5.arrow" / "latest" / "other.arrow"
-    others.write_text("somebody's")
+    others.write_text("foreign")
     assert "unnamed.arrow, which no dataset of" in tool("gc", "--dry-run").out
     assert "1 leftovers" in tool("gc", "--yes").out
     assert data(tmp_path) == {"x.arrow", "other.arrow"}
@@ -228,9 +228,9 @@ def test_gc_removes_what_killed_commands_leave(
     """Wherever it was killed: the original is whole, and there is a whole copy or none."""
     run(WRITE)
     plain(WRITE.replace("x.h5", "plain.h5"))
-    # What is called in a similar way is somebody else's, or that of a program that is there.
+    # Files with similar names are foreign, or belong to a program that still runs.
     for name in (".y.h5.1.part", ".plasmon-draft-notes", f".plasmon-draft-{os.getpid()}-ab"):
-        (tmp_path / name).write_text("somebody's")
+        (tmp_path / name).write_text("foreign")
     plain(
         KILL
         + """
@@ -279,14 +279,14 @@ def test_drafts_of_killed_writers_go(run: Program, tool: Program, tmp_path: Path
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
     (home / f".plasmon-draft-{ended.pid}-0").write_bytes(b"ARROW1")
-    (home / f".plasmon-draft-{ended.pid}-1.txt").write_text("somebody's")
+    (home / f".plasmon-draft-{ended.pid}-1.txt").write_text("foreign")
     folder = home.parent
     (folder / f".plasmon-draft-link-{home.name}").symlink_to(home.name)
     (folder / ("0" * 16)).mkdir()
     (folder / ("0" * 16) / ".plasmon-draft-manifest").write_text("# The data")
     (folder / ("1" * 16)).mkdir()
     (folder / ("2" * 16)).mkdir()
-    (folder / ("2" * 16) / "notes").write_text("somebody's")
+    (folder / ("2" * 16) / "notes").write_text("foreign")
     tool("gc", "--yes")
     others = [f"{home.name}/.plasmon-draft-{ended.pid}-1.txt", "2" * 16, "2" * 16 + "/notes"]
     assert left(tmp_path) == sorted([*before, *(f"x.h5.arrow/{name}" for name in others)])

@@ -62,7 +62,7 @@ def test_the_example_in_fortran(library: Path, tmp_path: Path) -> None:
 
 
 def together(library: Path, folder: Path, mpi: str, processes: int) -> list[str | Path]:
-    """The command that runs the program with MPI as so many processes."""
+    """The command that runs the program with MPI as a number of processes."""
     kind = {"mpich": "parallel", "openmpi": "openmpi"}[mpi]
     program = compiled(library, RANKS, folder, f"mpicc.{mpi}", kind)
     # Open MPI wants to be told that there may be more processes than processors, and a superuser.
@@ -115,7 +115,7 @@ def test_what_processes_flushed_survives_their_end(
 def test_one_process_that_cannot_make_the_data_stops_all(
     library: Path, tmp_path: Path, mpi: str
 ) -> None:
-    """A file is where the folder of data should be: everybody is told, nobody waits for ever."""
+    """A file is where the folder of data should be: all processes get the error, and none waits."""
     command = [*together(library, tmp_path, mpi, 4), "x.h5", "independent"]
     (tmp_path / "x.h5.arrow").write_text("in the way")
     ended = run_command(command, tmp_path, connector_environment(), good=False)

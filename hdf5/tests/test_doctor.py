@@ -44,7 +44,9 @@ def test_data_that_no_file_there_names_may_be_named_elsewhere(
     assert _found(tool) == {"file": {"a/x.h5", "a/y.h5"}}
 
 
-def test_what_is_damaged_or_unknown_is_told(run: Program, tool: Program, tmp_path: Path) -> None:
+def test_what_is_damaged_or_unknown_is_reported(
+    run: Program, tool: Program, tmp_path: Path
+) -> None:
     run(WRITE + 'write("x.h5", 1); write("y.h5", 2); write("z.h5", 3); write("old.h5", 4)')
     folder = tmp_path / "x.h5.arrow"
     (folder / "mine.txt").write_text("a person's")

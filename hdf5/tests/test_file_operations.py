@@ -121,7 +121,7 @@ def test_an_old_file_is_restored(program: Program, tmp_path: Path, restored: str
         return
     assert "its own values are gone" in program('print(read("x.h5"))')
     assert program('write("x.h5", 3)', good=False) == ""
-    # A new run makes the file anew, with data of its own.
+    # A new run makes the file again, with its own data.
     program('write("x.h5", 4, "w"); assert read("x.h5") == "4.0"')
 
 

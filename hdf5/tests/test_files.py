@@ -208,7 +208,7 @@ def test_reading_only(run: Program) -> None:
 
 
 @pytest.mark.parametrize("setting", ["backend=tape", "sync=perhaps", "nonsense"])
-def test_wrong_settings_are_told_where_a_file_is_opened(run: Program, setting: str) -> None:
+def test_wrong_settings_are_reported_where_a_file_is_opened(run: Program, setting: str) -> None:
     ended = run(WRITE, settings=setting, good=False)
     assert ended.code == 1
     assert setting in ended.err
@@ -262,7 +262,7 @@ def test_links_into_other_files(run: Program, plain: Program, tmp_path: Path) ->
 
 
 def test_a_file_that_is_asked_while_it_is_open_is_closed_again(run: Program) -> None:
-    """Copying out of an open file, and making a file beside one, left it open for ever; a filter
+    """Copying out of an open file, and making a file beside one, left it open forever; a filter
     that was unregistered afterwards ended the program with a segmentation fault."""
     run("""
     from h5py import h5f

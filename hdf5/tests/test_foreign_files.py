@@ -1,4 +1,4 @@
-"""HDF5 files that somebody else wrote: what they name is not what is connected to or destroyed."""
+"""HDF5 files of another author: what they name is neither connected to nor destroyed."""
 
 from __future__ import annotations
 

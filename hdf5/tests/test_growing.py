@@ -52,7 +52,7 @@ def test_rows_that_are_added_are_arrow_and_plain(
 
 
 def test_readers_of_arrow_follow_a_writer(run: Program, tmp_path: Path) -> None:
-    """Between two additions the file is whole, whoever looks."""
+    """Between two additions every reader finds the file whole."""
     run(f"""
     import pyarrow as pa
     def look(name):
@@ -352,7 +352,9 @@ with h5py.File(sys.argv[1], "w") as file:
             print(error)"""
 
 
-def test_chunks_are_told_as_hdf5_tells_them(tmp_path: Path, run: Program, plain: Program) -> None:
+def test_chunks_are_reported_as_hdf5_tells_them(
+    tmp_path: Path, run: Program, plain: Program
+) -> None:
     """h5py gave no place for a chunk without an address, and none for a place within a chunk."""
     ours = run(CHUNKS.replace("sys.argv[1]", "'ours.h5'"))
     assert (tmp_path / "ours.h5.arrow" / "latest" / "x.arrow").exists()

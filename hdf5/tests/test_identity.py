@@ -115,17 +115,17 @@ def test_creating_a_file_removes_nothing_of_others(
     others = tmp_path / "w.h5.arrow"
     (others / "deep").mkdir(parents=True)
     for name in ("mine.arrow", "deep/mine.arrow", "latest"):
-        (others / name).write_text("somebody's")
+        (others / name).write_text("foreign")
     program(f'write("w.h5", 0, "{mode}"); assert read("w.h5") == 0; write("w.h5", 5)')
     for name in ("mine.arrow", "deep/mine.arrow"):
-        assert (others / name).read_text() == "somebody's"
+        assert (others / name).read_text() == "foreign"
 
 
 def test_a_link_in_the_place_of_the_folder_is_not_followed(
     program: Program, tmp_path: Path
 ) -> None:
     (tmp_path / "others").mkdir()
-    (tmp_path / "others" / "mine.arrow").write_text("somebody's")
+    (tmp_path / "others" / "mine.arrow").write_text("foreign")
     (tmp_path / "w.h5.arrow").symlink_to("others")
     assert program('write("w.h5", 0)', good=False).code == 1
     assert [path.name for path in (tmp_path / "others").iterdir()] == ["mine.arrow"]

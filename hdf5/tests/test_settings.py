@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import Ended, Program, data, plain_environment, run_command
+from conftest import Outcome, Program, data, plain_environment, run_command
 
 FILTERS = """
 import netCDF4
@@ -31,7 +31,7 @@ print("read")
 """
 
 
-def _command(folder: Path, *arguments: str, good: bool = True, **environment: str) -> Ended:
+def _command(folder: Path, *arguments: str, good: bool = True, **environment: str) -> Outcome:
     """`plasmon hdf5` in an environment with more variables."""
     command: list[str | Path] = [sys.executable, "-m", "plasmon.hdf5", *arguments]
     return run_command(command, folder, plain_environment() | environment, good=good)

@@ -60,7 +60,7 @@ def test_objects_are_spilled_and_not_lost(run: Program, tmp_path: Path) -> None:
         daemon.stop()
 
 
-def test_what_is_not_there_is_told(run: Program, daemon: Daemon, store: Store) -> None:
+def test_what_is_not_there_is_reported(run: Program, daemon: Daemon, store: Store) -> None:
     run(WRITE, settings=settings(daemon))
     store.delete(full_name(store, "g/x"), namespace="hdf5")
     code = """
@@ -159,7 +159,7 @@ def test_a_killed_writer_leaves_what_was_flushed_and_nothing_else(
 def test_a_writer_that_is_killed_at_any_moment_leaves_whole_versions(
     run: Program, daemon: Daemon, store: Store, seed: int
 ) -> None:
-    """Each version has one value throughout, and the newest that was told of, or a later one."""
+    """Each version has one value throughout, and the newest that was reported, or a later one."""
     run(
         """
     with h5py.File("x.h5", "w") as file:

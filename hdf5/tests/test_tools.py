@@ -7,7 +7,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
-from conftest import Ended, Program, connector_environment, plain_environment, run_command
+from conftest import Outcome, Program, connector_environment, plain_environment, run_command
 
 FILES = """
     with h5py.File(NAME, "w") as file:
@@ -34,12 +34,12 @@ class Tools:
         self.folder = folder
         self._bin = library / "serial" / "bin"
 
-    def ours(self, name: str, *arguments: str, good: bool = True) -> Ended:
+    def ours(self, name: str, *arguments: str, good: bool = True) -> Outcome:
         """Runs a tool with the connector."""
         command: list[str | Path] = [self._bin / name, *arguments]
         return run_command(command, self.folder, connector_environment(), good=good)
 
-    def plain(self, name: str, *arguments: str, good: bool = True) -> Ended:
+    def plain(self, name: str, *arguments: str, good: bool = True) -> Outcome:
         """Runs a tool with HDF5 alone."""
         command: list[str | Path] = [self._bin / name, *arguments]
         return run_command(command, self.folder, plain_environment(), good=good)

@@ -139,7 +139,7 @@ def test_views_are_read_only(run: Program, tool: Program, folder: Path) -> None:
     assert "neither a file nor a folder" in ended.err
 
 
-def test_what_changes_is_told(run: Program, tool: Program, folder: Path) -> None:
+def test_what_changes_is_reported(run: Program, tool: Program, folder: Path) -> None:
     tool("view", "others", "--out", "view.h5")
     deep = folder / "deep"
     pq.write_table(table().slice(0, 10), deep / "columns.parquet")

@@ -67,7 +67,7 @@ struct Line<T, const N: usize>([T; N]);
 
 impl<'a, T: Pod, const N: usize> Lines<'a, T, N> {
     fn new(targets: Vec<&'a mut [T]>, streams: bool) -> Self {
-        // Memory that is no multiple of a value away from a line never has a whole line of them.
+        // Memory at a distance from a line that is not a multiple of a value has no whole line.
         let skip = |target: &&mut [T]| match target.as_ptr().align_offset(LINE_BYTES) {
             usize::MAX => None,
             offset => Some((N - offset % N) % N),
@@ -148,7 +148,7 @@ fn fence() {
     unsafe { std::arch::x86_64::_mm_sfence() };
 }
 
-/// Elsewhere an ordinary copy is what there is.
+/// Elsewhere an ordinary copy.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline(always)]
 fn stream<T: Pod, const N: usize>(line: &Line<T, N>, place: &mut [T]) {
@@ -158,19 +158,19 @@ fn stream<T: Pod, const N: usize>(line: &Line<T, N>, place: &mut [T]) {
 #[cfg(not(target_arch = "x86_64"))]
 fn fence() {}
 
-/// Memory that is written past the cache at any of its places, sixteen bytes at a time: for whoever
-/// puts more than a cache holds together and knows where each piece goes.
+/// Memory that is written with non-temporal stores at any of its places, sixteen bytes at a time:
+/// for results larger than a cache, whose pieces have known places.
 #[derive(Debug)]
-pub struct Past<'a> {
+pub struct NonTemporalMemory<'a> {
     memory: &'a mut [u8],
     /// A fence orders the stores of its own thread only.
     own_thread: PhantomData<*const ()>,
 }
 
-/// Bytes that are written past the cache at once.
+/// Bytes that are written with one non-temporal store.
 pub const PIECE_BYTES: usize = 16;
 
-impl<'a> Past<'a> {
+impl<'a> NonTemporalMemory<'a> {
     /// Memory that begins at a multiple of 16; `None` for other memory.
     pub fn of(memory: &'a mut [u8]) -> Option<Self> {
         let aligned = memory.as_ptr().addr().is_multiple_of(PIECE_BYTES);
@@ -186,13 +186,13 @@ impl<'a> Past<'a> {
     }
 }
 
-impl Drop for Past<'_> {
+impl Drop for NonTemporalMemory<'_> {
     fn drop(&mut self) {
         fence();
     }
 }
 
-/// Writes a piece past the cache. The place begins at a multiple of its size.
+/// Writes a piece with a non-temporal store. The place begins at a multiple of its size.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn stream_piece(place: &mut [u8], piece: [u8; PIECE_BYTES]) {
@@ -200,7 +200,7 @@ fn stream_piece(place: &mut [u8], piece: [u8; PIECE_BYTES]) {
     assert_eq!(place.len(), PIECE_BYTES, "a place has the size of a piece");
     let to = place.as_mut_ptr().cast::<__m128i>();
     // SAFETY: `place` has the size of the piece and is borrowed alone; it begins at a multiple of
-    // 16, for `Past` checks the start of its memory and every place. Its drop fences.
+    // 16, for `NonTemporalMemory` checks the start of its memory and every place. Its drop fences.
     unsafe { _mm_stream_si128(to, bytemuck::cast(piece)) };
 }
 
@@ -264,15 +264,15 @@ mod tests {
     }
 
     #[test]
-    fn pieces_go_anywhere_past_the_cache() {
+    fn pieces_are_streamed_to_any_place() {
         let mut memory = [0_u128; 5];
         let bytes = bytemuck::cast_slice_mut(&mut memory);
-        assert!(Past::of(&mut bytes[1..]).is_none());
-        let mut past = Past::of(bytes).expect("it begins at a multiple of 16");
+        assert!(NonTemporalMemory::of(&mut bytes[1..]).is_none());
+        let mut target = NonTemporalMemory::of(bytes).expect("it begins at a multiple of 16");
         for at in [3, 0, 4] {
-            past.put(16 * at, [at as u8; 16]);
+            target.put(16 * at, [at as u8; 16]);
         }
-        drop(past);
+        drop(target);
         let filled = memory.map(|piece| piece.to_ne_bytes()[7]);
         assert_eq!(filled, [0, 0, 0, 3, 4]);
     }
@@ -281,7 +281,8 @@ mod tests {
     #[should_panic(expected = "multiple of its size")]
     fn a_piece_between_two_places_is_refused() {
         let mut memory = [0_u128; 2];
-        let mut past = Past::of(bytemuck::cast_slice_mut(&mut memory)).expect("aligned");
-        past.put(8, [0; 16]);
+        let mut target =
+            NonTemporalMemory::of(bytemuck::cast_slice_mut(&mut memory)).expect("aligned");
+        target.put(8, [0; 16]);
     }
 }

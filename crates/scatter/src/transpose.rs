@@ -1,4 +1,4 @@
-//! Small squares of values, transposed in registers.
+//! Small square blocks of values, transposed in registers.
 
 use crate::PIECE_BYTES;
 

@@ -1,4 +1,4 @@
-//! Where the bytes of a dataset's columns are. This is all that the way of the bytes knows of a
+//! Where the bytes of a dataset's columns are. This is all that the data path knows of a
 //! backend: a file, or memory that others see.
 
 use std::fs::File;
@@ -14,14 +14,14 @@ pub trait Bytes: Send + Sync {
     ///
     /// # Errors
     ///
-    /// What the backend says, or that the bytes end before.
+    /// The backend's error, or that the bytes end before.
     fn read_exact_at(&self, into: &mut [u8], offset: u64) -> io::Result<()>;
 
     /// Writes all bytes.
     ///
     /// # Errors
     ///
-    /// What the backend says, such as that there is no room.
+    /// The backend's error, such as that there is no room.
     fn write_all_at(&self, from: &[u8], offset: u64) -> io::Result<()>;
 }
 
@@ -38,7 +38,7 @@ impl Bytes for File {
 /// The columns of a dataset, wherever they are.
 #[derive(Clone, Copy)]
 pub struct Columns<'a> {
-    /// What they lie in.
+    /// The file or object that they lie in.
     pub bytes: &'a dyn Bytes,
     /// Where each one begins; of a table that grows, in its first extent.
     pub offsets: &'a [u64],
@@ -50,7 +50,7 @@ impl Columns<'_> {
     ///
     /// # Errors
     ///
-    /// What the backend says, such as that there is no room.
+    /// The backend's error, such as that there is no room.
     pub fn fill(&self, table: &Table, from: u64, values: &[Vec<u8>]) -> io::Result<()> {
         for (at, value) in values.iter().enumerate() {
             if value.iter().all(|byte| *byte == 0) {

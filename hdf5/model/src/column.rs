@@ -68,14 +68,14 @@ impl Number {
     }
 }
 
-/// What the smallest part of an element is.
+/// The smallest part of an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Base {
     /// A number.
     Number(Number),
     /// A boolean in a byte of its own (`arrow.bool8`).
     Boolean,
-    /// So many bytes: a text of a fixed length, or opaque ones.
+    /// A fixed number of bytes: a string, or opaque.
     Bytes(u32),
 }
 
@@ -112,11 +112,11 @@ pub struct Column {
     /// Its name: the dataset's, or that of a member of a compound type. A member of a compound
     /// within a compound has the names of both, from outside inwards.
     pub path: Vec<String>,
-    /// What the parts of its elements are.
+    /// The parts of its elements.
     pub base: Base,
     /// The dimensions of an element, if it is an array of parts.
     pub inner: Vec<u64>,
-    /// What else is known of the elements, for the field's metadata.
+    /// More about the elements, for the field's metadata.
     pub notes: Vec<(String, String)>,
 }
 
@@ -158,7 +158,7 @@ impl Column {
         self.path.last().map_or("", String::as_str)
     }
 
-    /// The dimensions of a row of a dataset of this shape, those of an element behind its own.
+    /// The dimensions of a row of a dataset of this shape, followed by those of an element.
     fn row_dimensions(&self, shape: &[u64]) -> Vec<u64> {
         shape[1..].iter().chain(&self.inner).copied().collect()
     }

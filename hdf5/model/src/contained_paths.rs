@@ -1,7 +1,7 @@
 //! Files below a folder, reached without leaving it.
 //!
-//! Paths in a skeleton are the words of whoever wrote it, and so is what lies in the folder of data
-//! beside it: no symbolic link is followed, and a pipe or a device is not a file of data. Each
+//! Paths in a skeleton are untrusted, and so is what lies in the folder of data beside it: no
+//! symbolic link is followed, and a pipe or a device is not a file of data. Each
 //! folder is opened from the one above it, so that what was looked at is what is used.
 
 use std::fs::File;
@@ -34,7 +34,7 @@ fn folder(root: &Path, within: &Path, make: bool) -> io::Result<OwnedFd> {
                 Err(error) => return Err(error.into()),
             }
         }
-        at = openat(&at, name, flags | OFlags::NOFOLLOW, Mode::empty()).map_err(told)?;
+        at = openat(&at, name, flags | OFlags::NOFOLLOW, Mode::empty()).map_err(io_error)?;
     }
     Ok(at)
 }
@@ -53,14 +53,14 @@ pub(crate) fn open_file(root: &Path, within: &Path, writable: bool) -> io::Resul
     let access = if writable { OFlags::RDWR } else { OFlags::RDONLY };
     // Opening a pipe must not wait for its other end.
     let flags = access | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    regular(openat(&parent, name, flags, Mode::empty()).map_err(told)?.into())
+    regular(openat(&parent, name, flags, Mode::empty()).map_err(io_error)?.into())
 }
 
 /// Opens a file for reading that a path names, which may lead through links: only files are.
 ///
 /// # Errors
 ///
-/// What the system says, or that it is not a file.
+/// The system's error, or that it is not a file.
 pub fn open_regular(path: &Path) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     regular(open(path, flags, Mode::empty())?.into())
@@ -70,14 +70,14 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
 pub(crate) fn create_file(root: &Path, within: &Path) -> io::Result<File> {
     let (parent, name) = place(root, within, true)?;
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    Ok(openat(&parent, name, flags, FILE_MODE).map_err(told)?.into())
+    Ok(openat(&parent, name, flags, FILE_MODE).map_err(io_error)?.into())
 }
 
-/// Opens a file that is there, so that what is written goes behind its end.
+/// Opens a file that is there, so that what is written is appended.
 pub(crate) fn append_file(root: &Path, within: &Path) -> io::Result<File> {
     let (parent, name) = place(root, within, false)?;
     let flags = OFlags::RDWR | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    regular(openat(&parent, name, flags, Mode::empty()).map_err(told)?.into())
+    regular(openat(&parent, name, flags, Mode::empty()).map_err(io_error)?.into())
 }
 
 /// Whether something has a name.
@@ -155,8 +155,8 @@ fn regular(file: File) -> io::Result<File> {
     ))
 }
 
-/// What the system says when it meets a link that is not to be followed.
-fn told(error: Errno) -> io::Error {
+/// The system's error when it meets a link that is not to be followed.
+fn io_error(error: Errno) -> io::Error {
     if matches!(error, Errno::LOOP | Errno::MLINK | Errno::NOTDIR) {
         let text = "a symbolic link leads there, which the connector does not follow: the folder \
                     of data must lie beside the HDF5 file";
@@ -218,7 +218,7 @@ mod tests {
 
     /// Opening a pipe waited for its other end, without an end.
     #[test]
-    fn a_pipe_is_no_file() {
+    fn a_pipe_is_not_a_file() {
         let root = tempfile::tempdir().expect("a folder");
         let pipe = root.path().join("p.arrow");
         rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, FILE_MODE, 0)

@@ -7,7 +7,7 @@ pub trait Convert {
     ///
     /// # Errors
     ///
-    /// What HDF5 says.
+    /// HDF5's error.
     fn convert(&mut self, member: usize, elements: usize, buffer: &mut [u8]) -> Result<(), String>;
 }
 

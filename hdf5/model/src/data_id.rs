@@ -1,4 +1,4 @@
-//! The numbers that tell data and its generations apart.
+//! The numbers that identify data and its generations.
 
 use std::fmt;
 

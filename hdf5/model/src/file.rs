@@ -18,7 +18,7 @@ use crate::written_chunks::{WRITTEN_BYTES, WRITTEN_KEY, WrittenChunks};
 /// How many names are tried for a dataset whose file's name is taken.
 const COPIES_MAX: u32 = 10_000;
 
-/// Where a body may begin at most: what lies behind it can be counted.
+/// Where a body may begin at most: places after it can still be counted.
 const BODY_OFFSET_MAX: u64 = 1 << 62;
 
 /// Why a file of data is not usable.
@@ -69,7 +69,7 @@ impl DataFile {
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// The system's error.
     pub fn create(
         folder: DataFolder<'_>,
         dataset: &[u8],
@@ -127,12 +127,12 @@ impl DataFile {
         Ok(found)
     }
 
-    /// Says what the columns are called, and puts entries into the schema's metadata in the place
+    /// Writes the names of the columns, and puts entries into the schema's metadata in the place
     /// of earlier ones of attributes, if there is room for them before the body.
     ///
     /// # Errors
     ///
-    /// What the system says, or that the file has no schema.
+    /// The system's error, or that the file has no schema.
     pub fn describe(&self, table: &Table, entries: &[(String, String)]) -> io::Result<()> {
         let mut known = schema::read(&self.file)?;
         known.metadata.retain(|(key, _)| !key.starts_with(schema::ATTRIBUTE));
@@ -140,11 +140,11 @@ impl DataFile {
         self.frame(table, &known.metadata)
     }
 
-    /// What the first column is called.
+    /// The name of the first column.
     ///
     /// # Errors
     ///
-    /// What the system says, or that the file has no schema.
+    /// The system's error, or that the file has no schema.
     pub fn first_column(&self) -> io::Result<String> {
         Ok(schema::read(&self.file)?.first)
     }
@@ -153,16 +153,16 @@ impl DataFile {
     ///
     /// # Errors
     ///
-    /// What the system says, or that the file has no schema.
+    /// The system's error, or that the file has no schema.
     pub fn chunk(&self) -> io::Result<Vec<u64>> {
         Ok(schema::read(&self.file)?.chunk())
     }
 
-    /// The chunks that were written; `None` when the file does not say, and so has all.
+    /// The chunks that were written; `None` when the file has no note of them, and so has all.
     ///
     /// # Errors
     ///
-    /// What the system says, or that the file has no schema.
+    /// The system's error, or that the file has no schema.
     pub fn written(&self) -> io::Result<Option<WrittenChunks>> {
         let known = self.written_at.load(Ordering::Relaxed);
         if known > 0 {
@@ -180,11 +180,11 @@ impl DataFile {
         Ok(found)
     }
 
-    /// Says which chunks were written, where [`Self::written`] has just found which were.
+    /// Writes which chunks were written, where [`Self::written`] has just read it.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// The system's error.
     pub fn tell_written(&self, written: &WrittenChunks) -> io::Result<()> {
         match self.written_at.load(Ordering::Relaxed) {
             0 => Ok(()),
@@ -280,7 +280,7 @@ impl DataFile {
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// The system's error.
     pub fn sync(&self) -> io::Result<()> {
         self.file.sync_all()?;
         // The folders up to the one that lies beside the skeleton, for they may be new.
@@ -312,12 +312,12 @@ impl DataFolder<'_> {
     }
 }
 
-/// Gives the file of a dataset the name that another path asks for. Paths begin at the skeleton's
+/// Gives the file of a dataset the name for another path. Paths begin at the skeleton's
 /// folder.
 ///
 /// # Errors
 ///
-/// What the system says.
+/// The system's error.
 pub fn rename_data(
     folder: DataFolder<'_>,
     old: &Path,
@@ -327,11 +327,11 @@ pub fn rename_data(
     place(folder, old, dataset, note)
 }
 
-/// Gives the file of a dataset a name back that it had. Paths begin at the skeleton's folder.
+/// Gives the file of a dataset back an earlier name. Paths begin at the skeleton's folder.
 ///
 /// # Errors
 ///
-/// What the system says.
+/// The system's error.
 pub fn rename_back(root: &Path, now: &Path, old: &Path) -> io::Result<()> {
     contained_paths::rename(root, now, old)
 }
@@ -340,7 +340,7 @@ pub fn rename_back(root: &Path, now: &Path, old: &Path) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// What the system says.
+/// The system's error.
 pub fn copy_data(
     (root, old): (&Path, &Path),
     folder: DataFolder<'_>,
@@ -366,7 +366,7 @@ pub fn copy_data(
 ///
 /// # Errors
 ///
-/// What the system says.
+/// The system's error.
 pub fn remove_file(root: &Path, within: &Path) -> io::Result<()> {
     contained_paths::remove_file(root, within)
 }

@@ -1,7 +1,7 @@
 //! Where the file of a dataset is.
 //!
 //! A dataset `/run 1/x` of `sim.h5` is in `sim.h5.arrow/run 1/x.arrow`. What a file's name cannot
-//! hold, or what would lead out of the folder, is written in hexadecimal behind a percent sign;
+//! hold, or what would lead out of the folder, is written in hexadecimal after a percent sign;
 //! names too long for a file end in a hash of themselves.
 
 use std::ffi::{OsStr, OsString};
@@ -17,7 +17,7 @@ const DEPTH_MAX: usize = 24;
 /// The most bytes of a file's name in the name of an object.
 const FILE_BYTES_MAX: usize = 64;
 pub(crate) const ENDING: &str = ".arrow";
-/// What the file of a dataset is called that has no name yet.
+/// The name of the file of a dataset that has no name yet.
 const UNNAMED: &str = "unnamed";
 
 /// The folder of a file's data, beside it.
@@ -55,7 +55,7 @@ pub fn is_unnamed(file: &Path) -> bool {
     })
 }
 
-/// What the object of a dataset is called in a store: `x.h5-<number of the data>/<path>`. `copy`
+/// The name of a dataset's object in a store: `x.h5-<number of the data>/<path>`. `copy`
 /// counts as in [`relative_path`].
 #[must_use]
 pub fn object_name(file: &Path, data: Mark, dataset: &[u8], copy: u32) -> String {
@@ -75,7 +75,7 @@ pub fn object_data(object: &str) -> Option<Mark> {
     Mark::of_text(data).filter(|_| !dataset.is_empty())
 }
 
-/// What the names of a file's objects began with before data had numbers.
+/// The prefix of the names of a file's objects before data had numbers.
 fn objects_of(file: &Path) -> String {
     let name = file.file_name().unwrap_or_default().as_encoded_bytes();
     let folder = hash(file.as_os_str().as_encoded_bytes());
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_of_before_are_told_from_those_of_others() {
+    fn objects_of_before_are_distinguished_from_foreign_ones() {
         let (ours, others) = (Path::new("/data/x.h5"), Path::new("/elsewhere/x.h5"));
         for dataset in ["/x", "/run 1/x", "../up", ""] {
             let name = format!("{}{dataset}.", objects_of(ours));

@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 
 /// The ending of files of data.
 const ENDING: &str = "arrow";
-/// How drafts of files begin that a killed process left behind.
+/// How names of drafts begin, which a killed process leaves in the folder.
 pub(crate) const DRAFT: &str = ".plasmon-draft-";
 
 /// Removes all files of data, and then the folders that are empty. Other files stay.
 ///
 /// # Errors
 ///
-/// What the system says; a folder that is not there is none.
+/// The system's error; a folder that is not there is none.
 pub fn clear(folder: &Path) -> io::Result<()> {
     keep_only(folder, &HashSet::new()).map(drop)
 }
@@ -23,7 +23,7 @@ pub fn clear(folder: &Path) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// What the system says; a folder that is not there is none.
+/// The system's error; a folder that is not there is none.
 pub fn keep_only(folder: &Path, wanted: &HashSet<PathBuf>) -> io::Result<Vec<PathBuf>> {
     let mut removed = Vec::new();
     // A link in its place leads to files that are not this skeleton's.
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_data_that_nobody_names_is_removed() {
+    fn only_data_that_no_skeleton_names_is_removed() {
         let folder = tempfile::tempdir().expect("a folder");
         let data = folder.path().join("x.h5.arrow");
         std::fs::create_dir_all(data.join("g/empty")).expect("folders");

@@ -34,14 +34,14 @@ const LATEST: &str = "latest";
 const MANIFEST_BYTES_MAX: u64 = 256 << 20;
 /// The longest line of a manifest: the longest path, in hexadecimal.
 const LINE_BYTES_MAX: u64 = 1 << 16;
-/// So many numbers are drawn for a folder.
+/// How many numbers are drawn for a folder at most.
 const DRAWS: usize = 8;
 
 /// How often to ask for data that is being cleaned up, and how long to wait in between.
 const HOLD_TRIES: u32 = 200;
 const HOLD_PAUSE: Duration = Duration::from_millis(10);
 
-/// Says, as long as it is there, that a program writes some data. It ends with the process at the
+/// Marks data that a program writes, as long as it is there. It ends with the process at the
 /// latest, however that ends.
 #[derive(Debug)]
 pub struct Hold {
@@ -63,7 +63,7 @@ impl Home {
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// The system's error.
     pub fn create(skeleton: &Path) -> io::Result<(Self, Identity, Hold)> {
         let (root, name) = split(skeleton)?;
         let folder = data_directory(name);
@@ -110,7 +110,7 @@ impl Home {
     ///
     /// # Errors
     ///
-    /// What the system says, or that the data is being cleaned up and that does not end.
+    /// The system's error, or that the data is being cleaned up and that does not end.
     pub fn hold(&self) -> io::Result<Hold> {
         hold(contained_paths::open_file(&self.root, &self.manifest(), false)?)
     }
@@ -120,7 +120,7 @@ impl Home {
     ///
     /// # Errors
     ///
-    /// What the system says, or what is wrong with the manifest.
+    /// The system's error, or what is wrong with the manifest.
     pub fn find(skeleton: &Path, identity: &Identity) -> io::Result<Option<(Self, Manifest)>> {
         let (root, name) = split(skeleton)?;
         let renamed = Path::new(&data_directory(name)).join(identity.data.to_string());
@@ -143,7 +143,7 @@ impl Home {
     ///
     /// # Errors
     ///
-    /// What the system says, or what is wrong with the text.
+    /// The system's error, or what is wrong with the text.
     pub fn read(&self) -> io::Result<Manifest> {
         let file = contained_paths::open_file(&self.root, &self.manifest(), false)?;
         let mut text = Vec::new();
@@ -159,7 +159,7 @@ impl Home {
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// The system's error.
     pub fn add(&self, entries: &[Entry]) -> io::Result<()> {
         let text: String = entries.iter().map(Entry::to_line).collect();
         let mut file = contained_paths::append_file(&self.root, &self.manifest())?;
@@ -178,7 +178,7 @@ impl Home {
     ///
     /// # Errors
     ///
-    /// What the system says; a file that is not there is none.
+    /// The system's error; a file that is not there is none.
     pub fn remove(&self) -> io::Result<()> {
         for file in &self.read()?.files {
             match contained_paths::remove_file(&self.root, &self.within.join(file)) {
@@ -213,7 +213,7 @@ impl Home {
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// The system's error.
     pub fn inode(&self) -> io::Result<u64> {
         Ok(contained_paths::open_file(&self.root, &self.manifest(), false)?.metadata()?.ino())
     }
@@ -223,7 +223,7 @@ impl Home {
     }
 }
 
-/// Takes the lock that says that a program writes some data; any number of them may.
+/// Takes the lock of a program that writes some data; any number of them may.
 fn hold(manifest: File) -> io::Result<Hold> {
     for _ in 0..HOLD_TRIES {
         match flock(&manifest, FlockOperation::NonBlockingLockShared) {
@@ -248,11 +248,11 @@ fn whole_lines(file: &File) -> io::Result<u64> {
     Ok(start + end as u64)
 }
 
-/// Who a skeleton is.
+/// The identity of a skeleton.
 ///
 /// # Errors
 ///
-/// What the system says.
+/// The system's error.
 pub fn owner(skeleton: &Path) -> io::Result<Owner> {
     let (_, name) = split(skeleton)?;
     let wanted = StatxFlags::INO | StatxFlags::BTIME;
@@ -269,7 +269,7 @@ pub fn owner(skeleton: &Path) -> io::Result<Owner> {
 ///
 /// # Errors
 ///
-/// What the system says.
+/// The system's error.
 pub fn find_owner(skeleton: &Path, recorded: &Owner) -> io::Result<Option<PathBuf>> {
     let (root, _) = split(skeleton)?;
     for entry in std::fs::read_dir(root)? {
@@ -287,7 +287,7 @@ pub fn find_owner(skeleton: &Path, recorded: &Owner) -> io::Result<Option<PathBu
 ///
 /// # Errors
 ///
-/// What the system says.
+/// The system's error.
 pub fn draw() -> io::Result<Mark> {
     let mut bytes = [0; 8];
     File::open("/dev/urandom")?.read_exact(&mut bytes)?;
@@ -306,21 +306,21 @@ fn wrong(why: &str) -> io::Error {
 mod tests {
     use super::*;
 
-    struct Some {
+    struct Fixture {
         folder: tempfile::TempDir,
         skeleton: PathBuf,
     }
 
-    fn some() -> Some {
+    fn fixture() -> Fixture {
         let folder = tempfile::tempdir().expect("a folder");
         let skeleton = folder.path().join("out.h5");
         std::fs::write(&skeleton, "skeleton").expect("a file");
-        Some { folder, skeleton }
+        Fixture { folder, skeleton }
     }
 
     #[test]
     fn data_is_found_where_it_was_made_and_where_it_was_moved_with_its_file() {
-        let Some { folder, skeleton } = some();
+        let Fixture { folder, skeleton } = fixture();
         let (home, identity, _) = Home::create(&skeleton).expect("made");
         let latest = folder.path().join("out.h5.arrow/latest/manifest");
         assert!(latest.exists());
@@ -343,7 +343,7 @@ mod tests {
 
     #[test]
     fn data_is_held_until_the_last_writer_has_ended() {
-        let Some { folder, skeleton } = some();
+        let Fixture { folder, skeleton } = fixture();
         let (home, _, first) = Home::create(&skeleton).expect("made");
         let manifest = File::open(folder.path().join(home.within()).join("manifest"));
         let manifest = manifest.expect("there");
@@ -359,8 +359,8 @@ mod tests {
     }
 
     #[test]
-    fn each_file_gets_data_of_its_own() {
-        let Some { folder, skeleton } = some();
+    fn each_file_gets_its_own_data() {
+        let Fixture { folder, skeleton } = fixture();
         let (first, identity, _) = Home::create(&skeleton).expect("made");
         let (second, other, _) = Home::create(&skeleton).expect("made");
         assert!(first.within() != second.within() && identity != other);

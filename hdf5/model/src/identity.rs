@@ -1,7 +1,7 @@
 //! Which data a skeleton belongs to, and in which generation.
 //!
-//! A skeleton and its data are two things on the disk, and programs that know nothing of that copy,
-//! move and replace one of them. So both say who they are: the skeleton in a comment on its root
+//! A skeleton and its data are separate on the disk, and programs unaware of that copy,
+//! move and replace one of them. So both have an identity: the skeleton in a comment on its root
 //! group, which lies in the file and goes wherever its bytes go, the data in its manifest
 //! ([`crate::manifest`]).
 //!
@@ -16,9 +16,9 @@ use std::path::{Path, PathBuf};
 use crate::data_id::Mark;
 use crate::file_names::ENDING;
 
-/// What the text begins with.
+/// The start of the text.
 const DATA: &str = "plasmon data ";
-/// What stands before the generation.
+/// The text before the generation.
 const GENERATION: &str = " generation ";
 
 /// Which data a skeleton belongs to.
@@ -29,7 +29,7 @@ pub struct Identity {
     pub folder: String,
     /// The data, and the name of its folder.
     pub data: Mark,
-    /// What it was when the skeleton was written last.
+    /// Its value when the skeleton was written last.
     pub generation: Mark,
 }
 
@@ -120,7 +120,7 @@ mod tests {
         for wrong in [
             "plasmon data x.arrow/1 generation 2".to_owned(),
             text.to_uppercase(),
-            // It leads out of the skeleton's folder, or is none that the connector makes.
+            // It leads out of the skeleton's folder, or is not one that the connector makes.
             text.replace("a%20b", "../x"),
             text.replace("a%20b", "%2E%2E%2Fx"),
             text.replace(".arrow/", "/"),

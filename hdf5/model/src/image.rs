@@ -9,7 +9,7 @@
 //! foot    end of stream, footer, its length, ARROW1
 //! ```
 //!
-//! A stream is the same without what is behind `ARROW1` and `end of stream`: see [`Stream`].
+//! A stream is the same without what follows `ARROW1` and `end of stream`: see [`Stream`].
 
 use std::collections::HashMap;
 
@@ -27,17 +27,17 @@ pub(crate) const MAGIC: &[u8; 6] = b"ARROW1";
 /// How much room the schema has, so that names and metadata can change where the file is.
 const SCHEMA_BYTES: usize = 1024;
 
-/// The entry of the schema's metadata that says who wrote the file.
+/// The entry of the schema's metadata that names the writer of the file.
 pub(crate) const VERSION_KEY: &str = "plasmon.hdf5.version";
 
-/// What stands before, between and behind the bodies.
+/// The bytes before, between and after the bodies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image {
     /// From the start of the file to the first body.
     pub head: Vec<u8>,
     /// From the first body to the foot.
     pub body_bytes: u64,
-    /// Behind the bodies.
+    /// After the bodies.
     pub foot: Vec<u8>,
     /// The messages of further record batches, and where they are in the file.
     pub(crate) later: Vec<(u64, Vec<u8>)>,
@@ -111,7 +111,7 @@ impl Image {
 pub struct Stream {
     /// Before the body, which begins at a multiple of 64.
     pub head: Vec<u8>,
-    /// Behind the body.
+    /// After the body.
     pub foot: Vec<u8>,
     /// Where the record batch's message begins in the head.
     batch_at: usize,
@@ -131,14 +131,14 @@ impl Stream {
         Self { head, foot, batch_at }
     }
 
-    /// Whether the head of another stream tells of the same rows and columns, whatever these are
+    /// Whether the head of another stream describes the same rows and columns, whatever these are
     /// called.
     #[must_use]
     pub fn agrees(&self, head: &[u8]) -> bool {
         head.ends_with(&self.head[self.batch_at..])
     }
 
-    /// What the first column is called in the head of a stream.
+    /// The name of the first column in the head of a stream.
     #[must_use]
     pub fn first_column(head: &[u8]) -> Option<String> {
         let length = u32::from_le_bytes(head.get(4..PREFIX_BYTES)?.try_into().ok()?);

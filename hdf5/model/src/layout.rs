@@ -8,10 +8,10 @@
 //! ```
 //!
 //! A table of a fixed size has one extent. So has one whose rows have no bytes, and one that grows
-//! with a single column: rows are put behind those that are there, and HDF5 without the plugin
+//! with a single column: rows are put after those that are there, and HDF5 without the plugin
 //! finds them. One with several columns gets a further extent, a record batch of its own, when the
 //! last one is full: nothing that was written ever moves. How many rows each has depends on the
-//! table only, so that whoever knows the table knows all places.
+//! table only, so the table determines all places.
 
 use crate::table::{ALIGNMENT_BYTES, Table, aligned};
 
@@ -71,13 +71,13 @@ pub(crate) fn message_bytes_of(table: &Table) -> u64 {
     message_bytes(columns.len(), lists, table.structures().iter().sum())
 }
 
-/// The extents of a table, told apart by arithmetic: a file may say that it has any number of rows,
-/// and no list is made of what it says.
+/// The extents of a table, computed: a file may claim any number of rows, so no list is made of
+/// what it claims.
 #[derive(Clone, Debug)]
 pub(crate) struct Extents {
     /// The first ones. Each has as many rows as all before it together, up to the largest.
     growing: Vec<Extent>,
-    /// How many there are in all: those behind the growing ones are as large as the last of them.
+    /// How many there are in all: those after the growing ones are as large as the last of them.
     count: u64,
     /// How many bytes lie between the body of one and that of the next.
     message_bytes: u64,
@@ -118,7 +118,7 @@ impl Extents {
         (0..self.count).map(|at| self.get(at))
     }
 
-    /// The number of the one that a row is in; that of the last one for rows behind it.
+    /// The number of the one that a row is in; that of the last one for rows after it.
     pub(crate) fn holding(&self, row: u64) -> u64 {
         let last = &self.growing[self.growing.len() - 1];
         if row < last.first {

@@ -1,4 +1,4 @@
-//! What HDF5 datasets are as Arrow, without HDF5.
+//! HDF5 datasets as Arrow data, without HDF5.
 //!
 //! ```text
 //! x.h5                        the skeleton: groups, attributes, links, types; HDF5's own
@@ -11,7 +11,7 @@
 //!
 //! The body of a file is allocated when the dataset is made, with every buffer 64-byte aligned in
 //! the file, and then written in place, as HDF5 writes its own: its readers see what was written
-//! without being told. Nothing here is kept in memory between two calls.
+//! implicitly. Nothing here is kept in memory between two calls.
 
 #![forbid(unsafe_code)]
 

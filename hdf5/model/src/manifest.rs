@@ -1,4 +1,4 @@
-//! What is known of some data: whose it is, in which generation, and which files were written.
+//! The manifest of some data: its owner, its generation, and the files that were written.
 //!
 //! A text in the folder of the data, to which lines are added. The last one of a kind counts, and a
 //! last line without its end is one that a killed process was writing: it counts for nothing.
@@ -10,7 +10,7 @@
 //! home 131945                                        the inode of this text
 //! generation 9a01c7d2e65f0b38
 //! made run1/x.arrow
-//! next 51b7...                                       the skeleton may say this one already
+//! next 51b7...                                       the skeleton may have this one already
 //! generation 51b7...                                 it does: from here on data is changed
 //! gone run1/x.arrow
 //! objects 131945                                     there are objects in stores, of this inode's
@@ -27,12 +27,12 @@ use std::fmt::Write as _;
 use crate::data_id::Mark;
 use crate::identity::{escaped, unescaped};
 
-/// What the text begins with.
+/// The start of the text.
 const ABOUT: &str = "\
 # The data of an HDF5 file, written by the connector of Plasmon. It belongs to the file that is
 # named below as its owner: move, copy and remove both together.
 ";
-/// What the line begins with that says of which version the text is, and of which data.
+/// The start of the line with the version of the text and the id of the data.
 const VERSION: &str = "plasmon-hdf5 ";
 
 /// The skeleton that may change the data.
@@ -40,7 +40,7 @@ const VERSION: &str = "plasmon-hdf5 ";
 pub struct Owner {
     /// The number of its inode, which stays when it is moved, and which no copy has.
     pub inode: u64,
-    /// When the inode was made, in nanoseconds; 0 where the file system does not say. Numbers of
+    /// When the inode was made, in nanoseconds; 0 where it is not recorded. Numbers of
     /// inodes are used again.
     pub birth: u64,
     /// Its name when it was last seen.
@@ -60,13 +60,13 @@ impl Owner {
 /// One line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entry {
-    /// Who may change the data.
+    /// The skeleton that may change the data.
     Owner(Owner),
     /// Which inode the text is in: in a copy of it this is another one.
     Home(u64),
     /// The generation of the data.
     Generation(Mark),
-    /// The generation that the skeleton may say already.
+    /// The generation that the skeleton may have already.
     Next(Mark),
     /// A file that is about to be written, from the folder of the data.
     Made(String),
@@ -123,13 +123,13 @@ impl Entry {
 pub struct Manifest {
     /// The data.
     pub data: Mark,
-    /// Who may change the data.
+    /// The skeleton that may change the data.
     pub owner: Owner,
     /// Which inode the text was in when it was written.
     pub home: u64,
     /// The generation of the data.
     pub generation: Mark,
-    /// The one that the skeleton may say already.
+    /// The one that the skeleton may have already.
     pub next: Option<Mark>,
     /// The files that were written, from the folder of the data. Nothing else is ever removed.
     pub files: BTreeSet<String>,
@@ -146,7 +146,7 @@ impl Manifest {
     ///
     /// # Errors
     ///
-    /// It is of another version, a line is none, or something is missing.
+    /// It is of another version, a line is invalid, or something is missing.
     pub fn parse(text: &str) -> Result<Self, String> {
         let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
         let mut lines = whole.lines().filter(|line| !line.starts_with('#'));
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn other_texts_are_refused() {
+    fn other_strings_are_refused() {
         let text = some().to_text();
         for wrong in [
             String::new(),

@@ -99,7 +99,7 @@ impl Blocks {
         }
     }
 
-    /// So many slices from the first on: how many whole blocks, and how long the last one is that
+    /// Slices from the first on: how many whole blocks, and how long the last one is that
     /// is not whole.
     #[must_use]
     pub fn divided(&self, slices: u64) -> (u64, u64) {

@@ -1,4 +1,4 @@
-//! What the skeleton says of a dataset's data, as the name of HDF5's external storage.
+//! The place of a dataset's data, kept in the skeleton as the name of HDF5's external storage.
 //!
 //! ```text
 //! x.h5.arrow/g/x.arrow                                  HDF5 alone reads the same bytes
@@ -12,14 +12,14 @@ use std::fmt;
 
 use crate::file_names::ENDING;
 
-/// Behind the name of what HDF5 must not read by itself.
+/// Follows the name of what HDF5 must not read without the connector.
 const NEEDS: &str = " (needs the plasmon connector)";
 
-/// What the places of objects begin with.
+/// The prefix of the places of objects.
 const OBJECT: &str = "hdf5:";
 /// Between an object and its store.
 const STORE: &str = " in the store ";
-/// What the places of views begin with.
+/// The prefix of the places of views.
 const VIEW: &str = "view:";
 /// Between a column, whose spaces and percent signs are written in hexadecimal, and its data.
 const OF: &str = " of ";
@@ -88,7 +88,7 @@ impl ViewOf {
     }
 }
 
-/// What the skeleton says of a dataset's data.
+/// The skeleton's record of a dataset's data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Marker {
     /// Where it is.
@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn markers_are_told_from_other_external_files() {
+    fn markers_are_distinguished_from_other_external_files() {
         for plain in [true, false] {
             let marker = Marker { place: Place::File("a b.h5.arrow/g/x.arrow".to_owned()), plain };
             assert_eq!(Marker::of_name(&marker.to_name()), Some(marker));

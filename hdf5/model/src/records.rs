@@ -1,10 +1,10 @@
 //! Records in memory, put together out of columns and taken apart into them.
 //!
-//! Members of four or eight bytes that follow each other are moved in squares: as many elements of
-//! as many columns as make sixteen bytes of a record each, turned in the processor's registers.
+//! Members of four or eight bytes that follow each other are moved in square blocks: as many
+//! elements of as many columns as make sixteen bytes of a record each, transposed in registers.
 //! Others are moved one member after the other while the records are in the nearest cache.
 
-use plasmon_scatter::Past;
+use plasmon_scatter::NonTemporalMemory;
 
 use crate::memory::Member;
 use crate::transpose::{self, PIECE_BYTES, Sink};
@@ -14,7 +14,7 @@ use crate::transpose::{self, PIECE_BYTES, Sink};
 pub(crate) struct Tile {
     pub(crate) first: usize,
     pub(crate) members: usize,
-    /// What one member has in memory.
+    /// The size of one member in memory.
     pub(crate) bytes: usize,
 }
 
@@ -24,8 +24,8 @@ impl Tile {
         Member { memory_bytes: self.bytes * self.members, ..members[self.first] }
     }
 
-    /// How many of the members are moved in squares.
-    fn squared(self) -> usize {
+    /// How many of the members are moved in blocks.
+    fn blocked(self) -> usize {
         match self.bytes {
             4 | 8 => self.members - self.members % (PIECE_BYTES / self.bytes),
             _ => 0,
@@ -49,8 +49,8 @@ pub(crate) fn tiles(members: &[Member]) -> Vec<Tile> {
     tiles
 }
 
-/// Puts packed elements of a tile's members, from one on, into every stride of memory, past the
-/// cache if that is wanted and the tile is all that a record has.
+/// Puts packed elements of a tile's members, from one on, into every stride of memory, with
+/// non-temporal stores if `streams` is set and the tile is a whole record.
 pub(crate) fn scatter(
     packed: &[Vec<u8>],
     tile: Tile,
@@ -61,21 +61,21 @@ pub(crate) fn scatter(
     let records = memory.len().div_ceil(stride);
     let from = |one: usize| &packed[one][start * tile.bytes..][..records * tile.bytes];
     let columns: Vec<&[u8]> = (0..tile.members).map(from).collect();
-    let squared = tile.squared();
+    let blocked = tile.blocked();
     let mut done = 0;
-    if squared > 0 {
-        let whole = squared * tile.bytes == stride;
+    if blocked > 0 {
+        let whole = blocked * tile.bytes == stride;
         done = if streams
             && whole
-            && let Some(past) = Past::of(&mut *memory)
+            && let Some(streamed) = NonTemporalMemory::of(&mut *memory)
         {
-            turn(&columns[..squared], past, tile.bytes, stride)
+            scatter_blocks(&columns[..blocked], streamed, tile.bytes, stride)
         } else {
-            turn(&columns[..squared], &mut *memory, tile.bytes, stride)
+            scatter_blocks(&columns[..blocked], &mut *memory, tile.bytes, stride)
         };
     }
     for (at, column) in columns.iter().enumerate() {
-        let first = if at < squared { done } else { 0 };
+        let first = if at < blocked { done } else { 0 };
         let place = first * stride + at * tile.bytes;
         if let Some(to) = memory.get_mut(place..) {
             let from = (&column[first * tile.bytes..], tile.bytes);
@@ -84,7 +84,7 @@ pub(crate) fn scatter(
     }
 }
 
-fn turn(columns: &[&[u8]], mut sink: impl Sink, bytes: usize, stride: usize) -> usize {
+fn scatter_blocks(columns: &[&[u8]], mut sink: impl Sink, bytes: usize, stride: usize) -> usize {
     if bytes == 4 {
         transpose::scatter::<4>(columns, &mut sink, stride)
     } else {
@@ -101,18 +101,18 @@ pub(crate) fn gather(
     stride: usize,
 ) {
     let records = memory.len().div_ceil(stride);
-    let squared = tile.squared();
+    let blocked = tile.blocked();
     let mut columns: Vec<&mut [u8]> = packed
         .iter_mut()
         .map(|one| &mut one[start * tile.bytes..][..records * tile.bytes])
         .collect();
-    let done = match (squared, tile.bytes) {
+    let done = match (blocked, tile.bytes) {
         (0, _) => 0,
-        (_, 4) => transpose::gather::<4>(memory, &mut columns[..squared], stride),
-        _ => transpose::gather::<8>(memory, &mut columns[..squared], stride),
+        (_, 4) => transpose::gather::<4>(memory, &mut columns[..blocked], stride),
+        _ => transpose::gather::<8>(memory, &mut columns[..blocked], stride),
     };
     for (at, column) in columns.iter_mut().enumerate() {
-        let first = if at < squared { done } else { 0 };
+        let first = if at < blocked { done } else { 0 };
         let place = first * stride + at * tile.bytes;
         if let Some(from) = memory.get(place..) {
             let to = (&mut column[first * tile.bytes..], tile.bytes);

@@ -1,7 +1,7 @@
 //! Datasets whose number of rows changes.
 //!
 //! The file has the rows before the skeleton counts them, and loses them after the skeleton does:
-//! so whenever the process is killed, what the skeleton names is there. Arrow's foot stands behind
+//! so whenever the process is killed, what the skeleton names is there. Arrow's foot stands after
 //! room for more rows, so that adding rows changes one message only, most of the time; the room is
 //! a hole in the file and takes no space on the disk.
 
@@ -16,7 +16,7 @@ use crate::layout::{Extent, extents};
 use crate::schema;
 use crate::table::Table;
 
-/// How many bytes of room there are at least behind the rows of a single column.
+/// How many bytes of room there are at least after the rows of a single column.
 const ROOM_BYTES: u64 = 1 << 16;
 /// How many zeros are written at once.
 const ZEROS: usize = 1 << 16;
@@ -27,29 +27,29 @@ impl DataFile {
     ///
     /// # Errors
     ///
-    /// What the system says; the rows that were there stay.
+    /// The system's error; the rows that were there stay.
     pub fn resize(&self, table: &Table, rows: u64, fill: &[Vec<u8>]) -> io::Result<()> {
         let too_large = || io::Error::from(io::ErrorKind::FileTooLarge);
         let now = table.with_rows(rows).ok_or_else(too_large)?;
         if rows < table.rows() {
             return self.cut(&now);
         }
-        if self.rows_told(table)? != Some(table.rows()) {
+        if self.rows_in_file(table)? != Some(table.rows()) {
             // A process that was killed, or HDF5 without the plugin, added or took away rows.
             self.cut(table)?;
         }
         self.grow(table, &now, fill)
     }
 
-    /// Takes the room behind the last row away.
+    /// Removes the room after the last row.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// The system's error.
     pub fn settle(&self, table: &Table) -> io::Result<()> {
         let image = self.image(table, 0)?;
         let bytes = self.file().metadata()?.len();
-        if bytes == image.file_bytes() && self.rows_told(table)? == Some(table.rows()) {
+        if bytes == image.file_bytes() && self.rows_in_file(table)? == Some(table.rows()) {
             return Ok(());
         }
         self.write_frame(&image)
@@ -73,14 +73,14 @@ impl DataFile {
         }
         let room = (now.rows() / 2).max(ROOM_BYTES / row);
         let image = self.image(now, now.rows().saturating_add(room))?;
-        // The new foot comes first: whoever looks now finds the rows that were there.
+        // The new foot comes first: a reader in between finds the rows that were there.
         self.file().write_all_at(&image.foot, image.foot_at())?;
         self.erase(foot_at, bytes.min(image.foot_at()))?;
         self.columns().fill(now, table.rows(), fill)?;
         self.write_frame(&image)
     }
 
-    /// Says in the messages that tell them how many rows there are.
+    /// Writes the number of rows into the messages that have it.
     fn tell(&self, table: &Table, now: &Table, capacity: u64) -> io::Result<()> {
         for extent in extents(now, self.body_at(), capacity).iter() {
             if extent.rows(table) != extent.rows(now) {
@@ -90,7 +90,7 @@ impl DataFile {
         Ok(())
     }
 
-    /// Takes all rows behind those of a table away.
+    /// Removes all rows after those of a table.
     fn cut(&self, table: &Table) -> io::Result<()> {
         let image = self.image(table, 0)?;
         let last = self.extents(table).last();
@@ -107,7 +107,7 @@ impl DataFile {
         self.write_frame(&image)
     }
 
-    /// What is around the bodies of a table, described as it is.
+    /// The bytes around the bodies of a table in its present state.
     fn image(&self, table: &Table, capacity: u64) -> io::Result<Image> {
         let known = schema::read(self.file())?;
         let table = table.clone().renamed(&known.first);
@@ -115,13 +115,13 @@ impl DataFile {
             .ok_or_else(|| io::Error::other("there is no room for the schema"))
     }
 
-    /// How many rows the file says it has, as far as it can be told.
-    fn rows_told(&self, table: &Table) -> io::Result<Option<u64>> {
+    /// How many rows the file claims, as far as it can be read.
+    fn rows_in_file(&self, table: &Table) -> io::Result<Option<u64>> {
         let bytes = self.file().metadata()?.len();
         if schema::foot_at(self.file(), bytes)?.is_none() {
             return Ok(None);
         }
-        let told = |extent: &Extent| {
+        let rows = |extent: &Extent| {
             let length = usize::try_from(extent.body_at - extent.message_at).unwrap_or(0);
             let mut message = vec![0; length];
             self.file().read_exact_at(&mut message, extent.message_at)?;
@@ -129,14 +129,14 @@ impl DataFile {
         };
         let last = self.extents(table).last();
         let single = table.columns().len() == 1;
-        // Behind the last extent there is the foot, and not another one.
+        // After the last extent there is the foot, and not another extent.
         if !single && schema::foot_at(self.file(), bytes)? != Some(last.end()) {
             return Ok(None);
         }
-        Ok(told(&last)?.map(|(rows, _)| last.first + rows))
+        Ok(rows(&last)?.map(|(rows, _)| last.first + rows))
     }
 
-    /// Lets bytes read as zeros; those behind the end of the file do anyway.
+    /// Makes bytes read as zeros; those after the end of the file do anyway.
     fn erase(&self, from: u64, to: u64) -> io::Result<()> {
         let to = to.min(self.file().metadata()?.len());
         if from >= to {

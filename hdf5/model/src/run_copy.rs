@@ -19,13 +19,13 @@ use crate::run::Run;
 const READ_BYTES: usize = 512 * 1024;
 /// How many are written at once: files are laid out better in larger pieces.
 const WRITE_BYTES: usize = 2 * 1024 * 1024;
-/// Blocks have a multiple of so many elements.
+/// Pieces have a multiple of this many elements.
 const PART_ELEMENTS: usize = 512;
 /// How many bytes of records are put together or taken apart at once: what the nearest cache holds.
 const PART_BYTES: usize = 16 * 1024;
 /// How many elements are moved at once when nothing has to be done to them.
 const PACKED_ELEMENTS: u64 = 1 << 24;
-/// From this size on a run is moved by itself.
+/// From this size on a run is moved separately.
 const LARGE_BYTES: usize = 16 * 1024;
 /// How far apart small runs may lie to be moved together.
 const WINDOW_BYTES: u64 = 64 * 1024;
@@ -231,17 +231,17 @@ impl<'a> Job<'a> {
         let (file_bytes, memory_bytes) = (member.file_bytes, member.memory_bytes);
         let range = self.records.range(&member, run.memory, run.memory_end() - run.memory);
         let range = range.ok_or(TransferError::Outside)?;
-        let in_memory = Comb::of(run, run.memory_step, stride);
-        let in_file = Comb::of(run, run.file_step, file_bytes);
+        let in_memory = Strides::of(run, run.memory_step, stride);
+        let in_file = Strides::of(run, run.file_step, file_bytes);
         if !member.converts {
             match memory.again() {
                 Memory::Target(to) => {
                     let to = to.get_mut(range).ok_or(TransferError::Outside)?;
-                    copy_comb((window, in_file), (to, in_memory), file_bytes, run);
+                    copy_blocks((window, in_file), (to, in_memory), file_bytes, run);
                 }
                 Memory::Source(from) => {
                     let from = from.get(range).ok_or(TransferError::Outside)?;
-                    copy_comb((from, in_memory), (window, in_file), file_bytes, run);
+                    copy_blocks((from, in_memory), (window, in_file), file_bytes, run);
                 }
             }
             return Ok(());
@@ -254,20 +254,20 @@ impl<'a> Job<'a> {
         };
         match memory {
             Memory::Target(to) => {
-                let packed = Comb::of(run, run.elements, file_bytes);
-                copy_comb((window, in_file), (&mut one, packed), file_bytes, run);
+                let packed = Strides::of(run, run.elements, file_bytes);
+                copy_blocks((window, in_file), (&mut one, packed), file_bytes, run);
                 change(&mut one)?;
                 let to = to.get_mut(range).ok_or(TransferError::Outside)?;
-                let packed = Comb::of(run, run.elements, memory_bytes);
-                copy_comb((&one, packed), (to, in_memory), memory_bytes, run);
+                let packed = Strides::of(run, run.elements, memory_bytes);
+                copy_blocks((&one, packed), (to, in_memory), memory_bytes, run);
             }
             Memory::Source(from) => {
                 let from = from.get(range).ok_or(TransferError::Outside)?;
-                let packed = Comb::of(run, run.elements, memory_bytes);
-                copy_comb((from, in_memory), (&mut one, packed), memory_bytes, run);
+                let packed = Strides::of(run, run.elements, memory_bytes);
+                copy_blocks((from, in_memory), (&mut one, packed), memory_bytes, run);
                 change(&mut one)?;
-                let packed = Comb::of(run, run.elements, file_bytes);
-                copy_comb((&one, packed), (window, in_file), file_bytes, run);
+                let packed = Strides::of(run, run.elements, file_bytes);
+                copy_blocks((&one, packed), (window, in_file), file_bytes, run);
             }
         }
         self.spare = one;
@@ -289,35 +289,35 @@ impl<'a> Job<'a> {
 
 /// The steps of a run on one side, in bytes.
 #[derive(Clone, Copy)]
-struct Comb {
-    /// From one tooth to the next.
-    tooth: usize,
-    /// From one element of a tooth to the next.
+struct Strides {
+    /// From one block of the run to the next.
+    block: usize,
+    /// From one element of a block to the next.
     element: usize,
 }
 
-impl Comb {
+impl Strides {
     fn of(run: Run, step: u64, element: usize) -> Self {
-        let step = if run.teeth > 1 { step } else { run.elements };
-        Self { tooth: count(step) * element, element }
+        let step = if run.blocks > 1 { step } else { run.elements };
+        Self { block: count(step) * element, element }
     }
 }
 
 /// Copies a run from one side to the other.
-fn copy_comb(
-    (from, from_steps): (&[u8], Comb),
-    (to, to_steps): (&mut [u8], Comb),
+fn copy_blocks(
+    (from, from_steps): (&[u8], Strides),
+    (to, to_steps): (&mut [u8], Strides),
     bytes: usize,
     run: Run,
 ) {
-    let (teeth, elements) = (count(run.teeth), count(run.elements));
+    let (blocks, elements) = (count(run.blocks), count(run.elements));
     if elements == 1 {
-        copy_strided((from, from_steps.tooth), (to, to_steps.tooth), bytes, teeth);
+        copy_strided((from, from_steps.block), (to, to_steps.block), bytes, blocks);
         return;
     }
-    for tooth in 0..teeth {
-        let from = &from[tooth * from_steps.tooth..];
-        let to = &mut to[tooth * to_steps.tooth..];
+    for block in 0..blocks {
+        let from = &from[block * from_steps.block..];
+        let to = &mut to[block * to_steps.block..];
         copy_strided((from, from_steps.element), (to, to_steps.element), bytes, elements);
     }
 }
@@ -327,7 +327,7 @@ fn is_packed(member: &Member, stride: usize) -> bool {
     !member.converts && stride == member.memory_bytes
 }
 
-/// Makes room for so many elements of the larger kind; how many bytes that is.
+/// Makes room for `elements` of the larger kind; how many bytes that is.
 fn room(buffer: &mut Vec<u8>, member: &Member, elements: usize) -> usize {
     let bytes = elements * member.file_bytes.max(member.memory_bytes);
     if buffer.len() < bytes {
@@ -336,9 +336,9 @@ fn room(buffer: &mut Vec<u8>, member: &Member, elements: usize) -> usize {
     bytes
 }
 
-/// What is moved at once.
+/// Elements that are moved together.
 enum Group {
-    /// A run of one tooth, or a block of one.
+    /// A run of one block, or a piece of one.
     Large(Run),
     /// Small runs, upwards in the file and not far apart.
     Near(Vec<Run>),
@@ -347,10 +347,10 @@ enum Group {
 /// Divides runs into what is moved at once.
 struct Groups<'r> {
     runs: std::slice::Iter<'r, Run>,
-    /// What is left of earlier runs, the next one last.
+    /// The rest of earlier runs, the next one last.
     rest: Vec<Run>,
-    /// How many elements of a large run.
-    block: u64,
+    /// How many elements of a large run are moved at once.
+    piece: u64,
     /// How many elements make a run large.
     large: u64,
     /// How many elements small runs may reach over.
@@ -370,7 +370,7 @@ impl<'r> Groups<'r> {
         Self {
             runs: runs.iter(),
             rest: Vec::new(),
-            block: if packed { PACKED_ELEMENTS } else { (parts * PART_ELEMENTS) as u64 },
+            piece: if packed { PACKED_ELEMENTS } else { (parts * PART_ELEMENTS) as u64 },
             large: (LARGE_BYTES / widest).max(1) as u64,
             reach: (WINDOW_BYTES / widest as u64).max(1),
             gap: GAP_BYTES / widest as u64,
@@ -385,13 +385,13 @@ impl<'r> Groups<'r> {
         run.elements >= self.large
     }
 
-    /// How many teeth of a run lie near each other and before an element.
-    fn near_teeth(&self, run: &Run, end: u64) -> u64 {
+    /// How many blocks of a run lie near each other and before the element `end`.
+    fn near_blocks(&self, run: &Run, end: u64) -> u64 {
         let Some(room) = end.checked_sub(run.file + run.elements) else { return 0 };
-        if run.teeth == 1 || run.file_step - run.elements > self.gap {
+        if run.blocks == 1 || run.file_step - run.elements > self.gap {
             return 1;
         }
-        (room / run.file_step + 1).min(run.teeth)
+        (room / run.file_step + 1).min(run.blocks)
     }
 }
 
@@ -401,28 +401,28 @@ impl Iterator for Groups<'_> {
     fn next(&mut self) -> Option<Group> {
         let first = self.pull()?;
         if self.is_large(&first) {
-            let (tooth, others) = first.split_teeth(1);
-            let (block, left) = tooth.split_elements(self.block);
+            let (block, others) = first.split_blocks(1);
+            let (piece, left) = block.split_elements(self.piece);
             self.rest.extend(others.into_iter().chain(left));
-            return Some(Group::Large(block));
+            return Some(Group::Large(piece));
         }
         let limit = first.file + self.reach;
         let (mut near, mut end) = (Vec::new(), first.file);
         let mut next = Some(first);
         while let Some(run) = next {
             let follows = run.file >= end && run.file - end <= self.gap;
-            let teeth = if near.is_empty() {
-                self.near_teeth(&run, limit).max(1)
+            let blocks = if near.is_empty() {
+                self.near_blocks(&run, limit).max(1)
             } else if follows && !self.is_large(&run) {
-                self.near_teeth(&run, limit)
+                self.near_blocks(&run, limit)
             } else {
                 0
             };
-            if teeth == 0 {
+            if blocks == 0 {
                 self.rest.push(run);
                 break;
             }
-            let (own, others) = run.split_teeth(teeth);
+            let (own, others) = run.split_blocks(blocks);
             near.push(own);
             end = own.file_end();
             if others.is_some() {

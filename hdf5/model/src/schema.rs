@@ -1,4 +1,4 @@
-//! What a file of data says of itself.
+//! The schema of a file of data.
 
 use std::fs::File;
 use std::io;
@@ -9,16 +9,16 @@ use plasmon_arrow_ipc::PREFIX_BYTES;
 use crate::image::{MAGIC, VERSION_KEY};
 use crate::table::CHUNK_KEY;
 
-/// What the names of mirrored attributes begin with in the schema's metadata.
+/// The prefix of the names of mirrored attributes in the schema's metadata.
 pub const ATTRIBUTE: &str = "hdf5.attribute.";
 
 /// The longest message or foot that is read.
 const BYTES_MAX: u32 = 16 << 20;
 
-/// What the schema says besides the types of columns.
+/// The facts in the schema besides the types of columns.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SchemaFacts {
-    /// What the first column is called.
+    /// The name of the first column.
     pub(crate) first: String,
     /// The metadata, but for what every file has.
     pub(crate) metadata: Vec<(String, String)>,
@@ -77,7 +77,7 @@ fn head(file: &File) -> io::Result<(Vec<u8>, u64)> {
     Ok((message, start.len() as u64))
 }
 
-/// How many rows a record batch's message tells, and how long its body is.
+/// The number of rows in a record batch's message, and the length of its body.
 pub(crate) fn batch_rows(message: &[u8]) -> Option<(u64, u64)> {
     let message = arrow_ipc::root_as_message(message.get(PREFIX_BYTES..)?).ok()?;
     let rows = message.header_as_record_batch()?.length();

@@ -158,7 +158,7 @@ impl Table {
         (record as u64).saturating_mul(self.row_elements())
     }
 
-    /// Where each column lies in a body that has room for so many rows, one behind the other.
+    /// Where each column lies in a body with room for `capacity_rows`, one after the other.
     pub(crate) fn places(&self, capacity_rows: u64) -> Vec<Place> {
         let mut offset = 0;
         let mut places = Vec::with_capacity(self.columns.len());
@@ -182,7 +182,7 @@ impl Table {
         self.room_bytes(self.rows())
     }
 
-    /// How long a body with room for so many rows is.
+    /// How long a body with room for `capacity_rows` is.
     pub(crate) fn room_bytes(&self, capacity_rows: u64) -> u64 {
         self.places(capacity_rows).last().map_or(0, |last| last.offset + aligned(last.bytes))
     }
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_lie_aligned_one_behind_the_other() {
+    fn columns_are_aligned_one_after_the_other() {
         let columns = vec![column("a", Number::U8), column("b", Number::F64)];
         let table = Table::new(vec![100], columns).expect("a table");
         let places = table.places(100);

@@ -1,6 +1,6 @@
 //! The way of elements between a file's columns and a program's memory.
 //!
-//! A selection comes as runs: so many elements from here in the file to there in the memory, once
+//! A selection comes as runs: elements from one place in the file to another in memory, once
 //! or again and again at equal steps. Runs are worked off in blocks that stay in the cache: for
 //! each block all columns in turn, so that the records in memory are visited once (`moving`).
 //! Much that needs no conversion is divided between threads.
@@ -53,7 +53,7 @@ pub fn transfer(
 /// A run with its memory, whose first record has this number.
 type Piece<'a> = (Run, Memory<'a>, Records);
 
-/// Divides a run of one tooth into so many pieces.
+/// Divides a run of one block into `count` pieces.
 fn pieces(
     run: Run,
     count: u64,
@@ -69,9 +69,9 @@ fn pieces(
         let memory = if let Some(next) = others {
             let records_before = usize::try_from(next.memory - first).unwrap_or(usize::MAX);
             let end = records_before.checked_mul(records.stride);
-            let (own, behind) =
+            let (own, rest) =
                 end.and_then(|end| memory.split(end)).ok_or(TransferError::Outside)?;
-            (left, first) = (Some(behind), next.memory);
+            (left, first) = (Some(rest), next.memory);
             own
         } else {
             memory
@@ -93,7 +93,7 @@ struct Work<'a> {
 impl Work<'_> {
     /// How many threads a run is worth, if more than one.
     fn threads(&self, run: Run) -> Option<u64> {
-        if run.teeth > 1 || self.members.iter().any(|member| member.converts) {
+        if run.blocks > 1 || self.members.iter().any(|member| member.converts) {
             return None;
         }
         let bytes: usize = self.members.iter().map(|member| member.file_bytes).sum();
@@ -176,10 +176,10 @@ impl Work<'_> {
             let room = end.saturating_sub(run.file);
             let (own, rest) = if run.file_end() <= end || room == 0 {
                 (run, None)
-            } else if run.teeth > 1 && run.elements <= room {
-                run.split_teeth((room - run.elements) / run.file_step + 1)
+            } else if run.blocks > 1 && run.elements <= room {
+                run.split_blocks((room - run.elements) / run.file_step + 1)
             } else {
-                let (first, others) = run.split_teeth(1);
+                let (first, others) = run.split_blocks(1);
                 left.extend(others);
                 first.split_elements(room)
             };

@@ -1,9 +1,9 @@
-//! Squares of elements, turned in registers: columns become records and the other way.
+//! Square blocks of elements, transposed in registers: columns become records and back.
 
 use bytemuck::pod_read_unaligned;
-use plasmon_scatter::{Past, transpose_2x2, transpose_4x4};
+use plasmon_scatter::{NonTemporalMemory, transpose_2x2, transpose_4x4};
 
-/// How many bytes of a record a square has.
+/// How many bytes of a record a block has.
 pub(crate) use plasmon_scatter::PIECE_BYTES;
 
 /// Where pieces of records go.
@@ -12,10 +12,10 @@ pub(crate) trait Sink {
     fn put(&mut self, at: usize, piece: [u8; PIECE_BYTES]);
 }
 
-impl Sink for Past<'_> {
+impl Sink for NonTemporalMemory<'_> {
     #[inline(always)]
     fn put(&mut self, at: usize, piece: [u8; PIECE_BYTES]) {
-        Past::put(self, at, piece);
+        NonTemporalMemory::put(self, at, piece);
     }
 }
 
@@ -26,20 +26,20 @@ impl Sink for &mut [u8] {
     }
 }
 
-/// How many squares lie beside each other in a record at most, for one going over it.
+/// How many blocks beside each other in a record are written in one pass at most.
 const GROUPS_MAX: usize = 4;
 
 /// Puts columns of elements of `BYTES` bytes into records; how many records were filled, which may
-/// be some less than there are. The columns make whole squares.
+/// be some less than there are. The columns make whole blocks.
 pub(crate) fn scatter<const BYTES: usize>(
     columns: &[&[u8]],
     sink: &mut impl Sink,
     stride: usize,
 ) -> usize {
     let side = PIECE_BYTES / BYTES;
-    let squares = columns.first().map_or(0, |column| column.len() / PIECE_BYTES);
+    let blocks = columns.first().map_or(0, |column| column.len() / PIECE_BYTES);
     for (at, columns) in columns.chunks(side * GROUPS_MAX).enumerate() {
-        let place = Place { first: at * GROUPS_MAX * PIECE_BYTES, stride, squares };
+        let place = Place { first: at * GROUPS_MAX * PIECE_BYTES, stride, blocks };
         match columns.len() / side {
             1 => scatter_groups::<BYTES, 1>(columns, sink, place),
             2 => scatter_groups::<BYTES, 2>(columns, sink, place),
@@ -47,7 +47,7 @@ pub(crate) fn scatter<const BYTES: usize>(
             _ => scatter_groups::<BYTES, GROUPS_MAX>(columns, sink, place),
         }
     }
-    squares * side
+    blocks * side
 }
 
 /// Where groups of columns are in records.
@@ -57,8 +57,8 @@ struct Place {
     first: usize,
     /// From one record to the next.
     stride: usize,
-    /// How many squares, one behind the other.
-    squares: usize,
+    /// How many blocks, one after the other.
+    blocks: usize,
 }
 
 #[inline(always)]
@@ -72,15 +72,15 @@ fn scatter_groups<const BYTES: usize, const GROUPS: usize>(
         std::array::from_fn(|at| {
             let column = if at < side { columns[group * side + at] } else { &[] };
             let lane = column.as_chunks().0;
-            &lane[..if at < side { place.squares } else { 0 }]
+            &lane[..if at < side { place.blocks } else { 0 }]
         })
     });
-    for square in 0..place.squares {
+    for block in 0..place.blocks {
         for (group, lanes) in lanes.iter().enumerate() {
-            let line = |at: usize| if at < side { lanes[at][square] } else { [0; PIECE_BYTES] };
-            let turned = turn::<BYTES>([line(0), line(1), line(2), line(3)]);
-            let start = square * side * place.stride + place.first + group * PIECE_BYTES;
-            for (at, piece) in turned.iter().take(side).enumerate() {
+            let line = |at: usize| if at < side { lanes[at][block] } else { [0; PIECE_BYTES] };
+            let transposed = transpose::<BYTES>([line(0), line(1), line(2), line(3)]);
+            let start = block * side * place.stride + place.first + group * PIECE_BYTES;
+            for (at, piece) in transposed.iter().take(side).enumerate() {
                 sink.put(start + at * place.stride, *piece);
             }
         }
@@ -88,19 +88,19 @@ fn scatter_groups<const BYTES: usize, const GROUPS: usize>(
 }
 
 /// Takes elements of `BYTES` bytes out of records; how many records were read, which may be some
-/// less than there are. The columns make whole squares.
+/// less than there are. The columns make whole blocks.
 pub(crate) fn gather<const BYTES: usize>(
     memory: &[u8],
     columns: &mut [&mut [u8]],
     stride: usize,
 ) -> usize {
     let side = PIECE_BYTES / BYTES;
-    let squares = columns.first().map_or(0, |column| column.len() / PIECE_BYTES);
+    let blocks = columns.first().map_or(0, |column| column.len() / PIECE_BYTES);
     for (group, columns) in columns.chunks_exact_mut(side).enumerate() {
-        let place = Place { first: group * PIECE_BYTES, stride, squares };
+        let place = Place { first: group * PIECE_BYTES, stride, blocks };
         gather_group::<BYTES>(memory, columns, place);
     }
-    squares * side
+    blocks * side
 }
 
 #[inline(always)]
@@ -109,27 +109,27 @@ fn gather_group<const BYTES: usize>(memory: &[u8], columns: &mut [&mut [u8]], pl
     let mut lanes = columns.iter_mut().map(|column| column.as_chunks_mut().0);
     let mut lane = |at: usize| -> &mut [[u8; PIECE_BYTES]] {
         let lane = lanes.next().unwrap_or_default();
-        &mut lane[..if at < side { place.squares } else { 0 }]
+        &mut lane[..if at < side { place.blocks } else { 0 }]
     };
     let (a, b, c, d) = (lane(0), lane(1), lane(2), lane(3));
-    for square in 0..place.squares {
-        let start = square * side * place.stride + place.first;
+    for block in 0..place.blocks {
+        let start = block * side * place.stride + place.first;
         let line = |at: usize| {
             let from = start + at * place.stride;
             let empty = [0; PIECE_BYTES];
             if at < side { pod_read_unaligned(&memory[from..from + PIECE_BYTES]) } else { empty }
         };
-        let turned = turn::<BYTES>([line(0), line(1), line(2), line(3)]);
-        (a[square], b[square]) = (turned[0], turned[1]);
+        let transposed = transpose::<BYTES>([line(0), line(1), line(2), line(3)]);
+        (a[block], b[block]) = (transposed[0], transposed[1]);
         if side == 4 {
-            (c[square], d[square]) = (turned[2], turned[3]);
+            (c[block], d[block]) = (transposed[2], transposed[3]);
         }
     }
 }
 
-/// Turns a square: four lines of four elements of 4 bytes, or two of two of 8.
+/// Transposes a block: four lines of four elements of 4 bytes, or two of two of 8.
 #[inline(always)]
-fn turn<const BYTES: usize>(lines: [[u8; PIECE_BYTES]; 4]) -> [[u8; PIECE_BYTES]; 4] {
+fn transpose<const BYTES: usize>(lines: [[u8; PIECE_BYTES]; 4]) -> [[u8; PIECE_BYTES]; 4] {
     if BYTES == 4 {
         return transpose_4x4(lines);
     }

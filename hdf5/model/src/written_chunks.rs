@@ -1,13 +1,13 @@
 //! Which chunks of a dataset were written.
 //!
 //! A chunked dataset of HDF5 has a chunk from the first write into it on; the others take no room
-//! and are not told. In the Arrow file all rows are there, so the schema's metadata says which
+//! and get no error. In the Arrow file all rows are there, so the schema's metadata says which
 //! chunks are: `hdf5.written`, runs of chunks such as `0-3,7`. Chunks are counted row by row,
 //! from 0; as only the first dimension changes, each keeps its number. Files without the entry have
 //! all of them, and `*` means that there are none and that the first write makes all.
 //!
 //! The entry has always the same length, so it is changed in place. Of more runs than fit into it
-//! those that lie nearest each other are taken for one.
+//! the nearest ones are merged.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -17,9 +17,9 @@ use crate::table::Table;
 
 /// The entry of the schema's metadata.
 pub(crate) const WRITTEN_KEY: &str = "hdf5.written";
-/// What its text begins with, so that its place can be known again.
+/// The start of its text, by which its place is found again.
 const BEGIN: &str = "chunks ";
-/// What follows in the place of runs when the first write makes all chunks.
+/// The text in the place of runs when the first write makes all chunks.
 const AT_ONCE: &str = "*";
 /// How long the text is, filled up with spaces.
 pub(crate) const WRITTEN_BYTES: usize = 256;
@@ -40,7 +40,7 @@ impl WrittenChunks {
         Self { runs: Vec::new(), at_once }
     }
 
-    /// What the metadata of a file says.
+    /// The entry in the metadata of a file.
     #[must_use]
     pub fn entry(&self) -> (String, String) {
         (WRITTEN_KEY.to_owned(), self.to_text())
@@ -113,7 +113,7 @@ impl WrittenChunks {
         true
     }
 
-    /// Takes all chunks from one on away; whether there were any.
+    /// Removes all chunks from one on; whether there were any.
     pub fn truncate(&mut self, end: u64) -> bool {
         let before = self.count();
         self.runs.retain(|run| run.start < end);
@@ -136,7 +136,7 @@ impl WrittenChunks {
         self.runs.iter().map(|run| run.end - run.start).sum()
     }
 
-    /// The chunk that is there after so many others.
+    /// The chunk that is there after a number of others.
     #[must_use]
     pub fn nth(&self, mut index: u64) -> Option<u64> {
         for run in &self.runs {
@@ -159,19 +159,19 @@ impl WrittenChunks {
         for run in runs {
             let rows_apart = run.file_step.div_ceil(grid.row_elements.max(1));
             if grid.per_row == 1 && rows_apart <= chunk[0] {
-                // No chunk lies between two teeth.
+                // No chunk lies between two blocks.
                 is_new |= self.insert(grid.rows(run.file, run.file_end()));
                 continue;
             }
-            for tooth in (0..run.teeth).map(|at| run.tooth(at)) {
-                is_new |= self.insert_tooth(&grid, tooth.file, tooth.file_end());
+            for block in (0..run.blocks).map(|at| run.block(at)) {
+                is_new |= self.insert_block(&grid, block.file, block.file_end());
             }
         }
         is_new
     }
 
     /// Adds the chunks of elements that follow each other.
-    fn insert_tooth(&mut self, grid: &Grid<'_>, start: u64, end: u64) -> bool {
+    fn insert_block(&mut self, grid: &Grid<'_>, start: u64, end: u64) -> bool {
         if grid.per_row == 1 {
             return self.insert(grid.rows(start, end));
         }
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn other_texts_are_no_runs() {
+    fn other_strings_are_not_runs() {
         for wrong in
             ["", "0-3", "chunks x", "chunks 3-1", "chunks 1,1", "chunks 0-1,2", "chunks 1,"]
         {
@@ -306,16 +306,16 @@ mod tests {
             let table = Table::new(shape.clone(), columns).expect("a table");
             let chunk = &chunk[..shape.len()];
             let (mut found, mut wanted) = (WrittenChunks::default(), WrittenChunks::default());
-            for (file, elements, teeth, gap) in runs {
+            for (file, elements, blocks, gap) in runs {
                 let file_step = elements + gap;
-                let run = Run { teeth, file_step, ..Run::of(file, 0, elements) };
+                let run = Run { blocks, file_step, ..Run::of(file, 0, elements) };
                 if run.file_end() > table.elements() {
                     continue;
                 }
                 found.insert_runs(&table, chunk, &[run]);
                 let grid = Grid::of(&table, chunk).expect("a grid");
-                for tooth in (0..teeth).map(|at| run.tooth(at)) {
-                    for element in tooth.file..tooth.file_end() {
+                for block in (0..blocks).map(|at| run.block(at)) {
+                    for element in block.file..block.file_end() {
                         let at = grid.chunk_of(element);
                         wanted.insert(at..at + 1);
                     }

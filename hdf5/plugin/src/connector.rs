@@ -1,4 +1,4 @@
-//! What HDF5 knows the connector by.
+//! The connector's description for HDF5.
 
 use std::ffi::{CStr, c_int};
 

@@ -1,4 +1,4 @@
-//! What we know of an open file: where its data is and whether new data goes there.
+//! An open file: where its data is and whether new data goes there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CStr, CString, OsStr, OsString};
@@ -45,7 +45,7 @@ pub(crate) struct Container {
     pub(crate) staging: Staging,
     /// The processes that have the file open together, if there are several.
     pub(crate) ranks: Option<Ranks>,
-    /// What ties this skeleton, and others that links led to, to their data.
+    /// The ties of this skeleton, and of others that links led to, to their data.
     ties: Mutex<BTreeMap<PathBuf, Arc<Tie>>>,
     /// Whether data may have lost its dataset.
     has_unused: AtomicBool,
@@ -83,7 +83,7 @@ impl Container {
         }
     }
 
-    /// Says where the file is that HDF5 has no path of; `None` when that is not known.
+    /// The place of a file that HDF5 has no path of; `None` when that is not known.
     pub(crate) fn place_at(&mut self, path: Option<PathBuf>) {
         let path = path.unwrap_or_default();
         self.folder = path.parent().unwrap_or(Path::new("")).to_owned();
@@ -105,7 +105,7 @@ impl Container {
         self.folder.join(&self.name)
     }
 
-    /// What a place in this skeleton means.
+    /// The source that a place in this skeleton means.
     pub(crate) fn source(&self, place: &Place) -> Source {
         match Source::new(place, &self.path(), &self.settings) {
             Source::Object { socket, name, own } => {
@@ -116,18 +116,18 @@ impl Container {
         }
     }
 
-    /// Learns from the open file, an object of the native connector, which data is its.
+    /// Reads from the open file, an object of the native connector, which data belongs to it.
     pub(crate) fn learn(&self, host: &'static Host, under: Ptr) {
         let tie = Tie::of_file(host, under, self.path());
         self.ties().insert(self.path(), Arc::new(tie));
     }
 
-    /// What ties this skeleton to its data.
+    /// The tie of this skeleton to its data.
     pub(crate) fn tie(&self) -> Option<Arc<Tie>> {
         self.ties().get(&self.path()).cloned()
     }
 
-    /// What ties a skeleton to its data that may be another one, which is opened to be asked.
+    /// The tie of a skeleton that may be another one, which is opened for that.
     pub(crate) fn tie_of(&self, host: &'static Host, skeleton: &Path) -> Option<Arc<Tie>> {
         let known = self.ties().get(skeleton).cloned();
         known.or_else(|| {
@@ -166,7 +166,7 @@ impl Container {
         given == Some(&self.given)
     }
 
-    /// Waits until the skeleton is on the disk, if the program's settings ask for that.
+    /// Waits until the skeleton is on the disk, if the program's settings require that.
     pub(crate) fn sync(&self) -> Result<(), String> {
         if !self.settings.syncs {
             return Ok(());

@@ -12,7 +12,7 @@ pub(crate) const HOSTS_MAX: usize = 12;
 
 /// Versions of HDF5 below this one have other structures.
 const OLDEST: (u32, u32, u32) = (1, 14, 0);
-/// Versions from this one on are not known.
+/// The first version that is not supported.
 const TOO_NEW: u32 = 3;
 
 /// The native connector's number.
@@ -84,7 +84,7 @@ impl Host {
         self.table.get_or_init(make)
     }
 
-    /// The callbacks of this libhdf5. Only callbacks ask.
+    /// The callbacks of this libhdf5. Only callbacks use it.
     pub(crate) fn table(&self) -> &VolClass {
         self.table.get().expect("a callback is called from the table that it is in")
     }
@@ -116,7 +116,7 @@ impl Host {
         unsafe { place.read() }
     }
 
-    /// Whether a transfer property list asks for a formula to be applied to the data.
+    /// Whether a transfer property list has a formula to apply to the data.
     pub(crate) fn has_transform(&self, dxpl: Hid) -> bool {
         if dxpl == DEFAULT || dxpl == self.default_list(Lists::Transfer) {
             return false;
@@ -137,7 +137,7 @@ impl Host {
             Fault::Write => (c"H5E_DATASET_g", c"H5E_WRITEERROR_g"),
         };
         let text = CString::new(message.replace('\0', "\\0")).unwrap_or_default();
-        // SAFETY: the texts end with zero bytes and are copied by the library; the message is
+        // SAFETY: the strings end with zero bytes and are copied by the library; the message is
         // an argument, never the format.
         unsafe {
             (self.api.push_error)(
@@ -216,7 +216,7 @@ pub(crate) fn named(part: Option<&str>) -> Option<&'static Host> {
     (part.is_some() || hosts.next().is_none()).then_some(found)
 }
 
-/// The libhdf5 that an address lies in and its slot, or why it gets none.
+/// The libhdf5 that an address lies in and its slot, or the reason why it gets none.
 pub(crate) fn claim(caller: *const c_void) -> Result<(usize, &'static Host), String> {
     let library = Library::of_address(caller as usize)
         .ok_or("cannot determine which libhdf5 loads the plugin")?;

@@ -16,7 +16,7 @@ pub(crate) struct Info {
     text: String,
 }
 
-/// What the settings say.
+/// The settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Settings {
     /// Where the data of new datasets goes.
@@ -80,7 +80,7 @@ pub(crate) fn of_list(host: &Host, fapl: Hid) -> Result<Settings, String> {
     info.settings()
 }
 
-/// The size that HDF5 is told; it holds only the pointer.
+/// The size for HDF5, which holds only the pointer.
 pub(crate) const BYTES: usize = size_of::<Info>();
 
 /// Copies settings.

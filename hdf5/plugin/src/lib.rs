@@ -9,13 +9,13 @@
 //! ```text
 //! vol           the callbacks, one module for each class of HDF5's table
 //! operations    what they do with datasets of ours: make, copy, grow, show, clean up
-//! node          what HDF5 holds of us
+//! node          our objects that HDF5 holds
 //! arrow         datasets whose data is Arrow: types, selections, moving elements
 //! backend       makes, opens, renames and removes data, in files, stores and views
-//! container     what is known of an open file
+//! container     an open file
 //! data          where data is, and what of it is not committed
 //! tie           what ties a file to its data
-//! skeleton      what is asked of the HDF5 file, by the native connector
+//! skeleton      reads and writes the HDF5 file through the native connector
 //! host          one libhdf5; id, info, ranks: its identifiers, settings, processes
 //! ```
 //!
@@ -24,11 +24,11 @@
 //! Everything that is not ours is passed to the native connector of the same libhdf5, unchanged.
 //! So a file is a real HDF5 file, and the whole interface of HDF5 goes on working.
 //!
-//! A process may hold several libhdf5. Callbacks are not told which one calls, so there is one
+//! A process may hold several libhdf5. Callbacks cannot see which one calls, so there is one
 //! set of them for each: they are generic over the number of a slot (`host::Host`).
 //!
 //! Loading never fails, because h5py ends the process at import when the connector named in
-//! `HDF5_VOL_CONNECTOR` cannot be loaded: what is wrong is said when a file is opened.
+//! `HDF5_VOL_CONNECTOR` cannot be loaded: the error is reported when a file is opened.
 
 mod arrow;
 mod backend;
@@ -50,10 +50,10 @@ use std::ffi::{c_int, c_void};
 
 use plasmon_hdf5_sys::VolClass;
 
-/// What kind of plugin this is: a connector (`H5PL_TYPE_VOL`).
+/// The type of this plugin: a connector (`H5PL_TYPE_VOL`).
 const PLUGIN_IS_CONNECTOR: c_int = 1;
 
-/// HDF5 asks this first.
+/// HDF5 calls this first.
 #[unsafe(no_mangle)]
 pub extern "C" fn H5PLget_plugin_type() -> c_int {
     PLUGIN_IS_CONNECTOR

@@ -1,6 +1,6 @@
 //! The processes of an MPI program that have one file open together.
 //!
-//! HDF5 lets only all of them together make, delete or link objects, so all ask for a dataset's
+//! HDF5 lets only all of them together make, delete or link objects, so all request a dataset's
 //! file of data at the same point. The first makes it and tells the others its name; from then on
 //! everyone writes its own rows into the same file, which needs no agreement.
 //!
@@ -16,9 +16,9 @@ use plasmon_hdf5_sys::{Hid, Mpi};
 
 use crate::host::Host;
 
-/// Who does what only one may do.
+/// The process that does what only one may do.
 const FIRST: c_int = 0;
-/// What precedes an answer: whether the work was done, and how many bytes follow.
+/// The header of an answer: whether the work was done, and how many bytes follow.
 const HEAD_BYTES: usize = 8;
 /// The most bytes of an answer; names of files are shorter.
 const ANSWER_BYTES_MAX: usize = 1 << 16;
@@ -56,7 +56,7 @@ impl Ranks {
         self.rank == FIRST
     }
 
-    /// Lets the first process do something, and tells all of them what came of it.
+    /// Lets the first process do something, and gives all of them the outcome.
     pub(crate) fn once(
         &self,
         work: impl FnOnce() -> Result<String, String>,
@@ -86,8 +86,8 @@ impl Ranks {
 impl Drop for Ranks {
     fn drop(&mut self) {
         let mut is_over = 0;
-        // SAFETY: MPI may be asked this at any time; the communicator is ours and used by nobody
-        // else. After MPI's end there is nothing to give back.
+        // SAFETY: MPI may be asked this at any time; the communicator is ours and not used
+        // elsewhere. After MPI's end there is nothing to free.
         unsafe {
             (self.mpi.is_over)(&raw mut is_over);
             if is_over == 0 {
@@ -97,7 +97,7 @@ impl Drop for Ranks {
     }
 }
 
-/// What came of a work, as bytes.
+/// The outcome of work, as bytes.
 fn pack(done: &Result<String, String>) -> Vec<u8> {
     let (good, text) = match done {
         Ok(text) => (true, text),

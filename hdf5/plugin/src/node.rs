@@ -1,4 +1,4 @@
-//! What HDF5 holds of us: one object of the native connector, wrapped.
+//! The objects that HDF5 gets: each wraps an object of the native connector.
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
@@ -12,7 +12,7 @@ use crate::container::Container;
 use crate::host::Host;
 use crate::skeleton;
 
-/// Why a transfer failed; without a text HDF5 has said it.
+/// Why a transfer failed; without a text HDF5 has reported it.
 pub(crate) type Failure = Option<String>;
 
 /// The parts of a virtual dataset, whose data may be ours.
@@ -133,7 +133,7 @@ impl Node {
         self.known_array().is_some_and(|array| array.dirty.load(Ordering::Relaxed))
     }
 
-    /// Writes the skeleton of an open dataset, to the disk if the program's settings ask for that.
+    /// Writes the skeleton of an open dataset, to the disk if the program's settings require that.
     pub(crate) fn flush_dataset(&self, host: &Host) -> Result<(), String> {
         if !skeleton::flush(host, self.native(), KIND_DATASET) {
             return Err("the skeleton cannot be written".to_owned());

@@ -1,4 +1,4 @@
-//! What ties a skeleton to its data: who they are, whose the data is, in which generation.
+//! The tie of a skeleton to its data: their identities, the owner of the data, the generation.
 //!
 //! ```text
 //! opened          the skeleton's comment is read ──► Tie
@@ -40,9 +40,9 @@ pub(crate) struct Tie {
     state: Mutex<State>,
 }
 
-/// An open object of the skeleton's file, and who has the file open.
+/// An open object of the skeleton's file, and its opener.
 #[derive(Clone, Copy)]
-pub(crate) struct Within<'a> {
+pub(crate) struct SkeletonFile<'a> {
     pub(crate) host: &'static Host,
     /// An object of the native connector.
     pub(crate) under: Ptr,
@@ -52,8 +52,8 @@ pub(crate) struct Within<'a> {
     pub(crate) ranks: Option<&'a Ranks>,
 }
 
-impl Within<'_> {
-    /// Lets one process do something, and tells all of them what came of it.
+impl SkeletonFile<'_> {
+    /// Lets one process do something, and gives all of them the outcome.
     fn once(&self, work: impl FnOnce() -> Result<String, String>) -> Result<String, String> {
         match self.ranks {
             Some(ranks) => ranks.once(work),
@@ -64,7 +64,7 @@ impl Within<'_> {
 
 #[derive(Debug, Default)]
 struct State {
-    /// What the skeleton says.
+    /// The skeleton's identity.
     identity: Option<Identity>,
     /// The data, when this skeleton may change it.
     home: Option<Home>,
@@ -79,7 +79,7 @@ struct State {
 }
 
 impl Tie {
-    /// What an open file says, by its object of the native connector.
+    /// The identity in an open file, by its object of the native connector.
     pub(crate) fn of_file(host: &'static Host, under: Ptr, path: PathBuf) -> Self {
         let learn = || {
             let root = walk::info(host, under, KIND_FILE)?.token;
@@ -166,15 +166,15 @@ impl Tie {
         let (Some(identity), Some(home)) = (&state.identity, &state.home) else {
             return Err("the data is unknown".to_owned());
         };
-        let told = |error: std::io::Error| format!("{}: {error}", self.name());
-        let manifest = home.read().map_err(told)?;
+        let named = |error: std::io::Error| format!("{}: {error}", self.name());
+        let manifest = home.read().map_err(named)?;
         if manifest.objects.is_some() {
             self.has_objects(home, &manifest)?;
         }
         let socket = socket.to_str().ok_or("the name of the store's socket is not UTF-8")?;
         if manifest.objects.is_none() || !manifest.stores.contains(socket) {
             let entries = [Entry::Objects(manifest.home), Entry::Store(socket.to_owned())];
-            home.add(&entries).map_err(told)?;
+            home.add(&entries).map_err(named)?;
         }
         Ok(identity.data)
     }
@@ -200,19 +200,19 @@ impl Tie {
         })
     }
 
-    /// The folder for new data, from the skeleton's. The skeleton gets data of its own if it has
+    /// The folder for new data, from the skeleton's. The skeleton gets its own data if it has
     /// none yet; the error says why data cannot be written. All processes that have the file open
     /// do this together.
-    pub(crate) fn ready(&self, within: Within<'_>) -> Result<PathBuf, String> {
+    pub(crate) fn ready(&self, within: SkeletonFile<'_>) -> Result<PathBuf, String> {
         let mut state = self.state();
         if let Some(home) = &state.home {
             return Ok(home.within().to_owned());
         }
-        let told = |error: std::io::Error| format!("{}: {error}", self.name());
+        let named = |error: std::io::Error| format!("{}: {error}", self.name());
         let home = match &state.identity {
             Some(identity) => {
                 let (home, manifest) = self.find(identity)?;
-                let hold = home.hold().map_err(told)?;
+                let hold = home.hold().map_err(named)?;
                 within.once(|| self.own(identity).map(|_| String::new()))?;
                 state.unnamed = manifest.files.iter().any(|file| is_unnamed(Path::new(file)));
                 state.hold = Some(hold);
@@ -230,7 +230,7 @@ impl Tie {
                 let said = within.once(make)?;
                 let identity = Identity::of_comment(&said).1.ok_or("the data has no number")?;
                 let home = self.find(&identity)?.0;
-                state.hold = Some(hold.map_or_else(|| home.hold().map_err(told), Ok)?);
+                state.hold = Some(hold.map_or_else(|| home.hold().map_err(named), Ok)?);
                 self.write(within, &identity)?;
                 state.identity = Some(identity);
                 // No copy of the skeleton knows this data.
@@ -249,31 +249,31 @@ impl Tie {
         if !manifest.fits(identity.generation) {
             return Err(self.is_old(&manifest));
         }
-        let told = |error: std::io::Error| format!("{}: {error}", self.name());
-        let (now, inode) = (owner(&self.path).map_err(told)?, home.inode().map_err(told)?);
+        let named = |error: std::io::Error| format!("{}: {error}", self.name());
+        let (now, inode) = (owner(&self.path).map_err(named)?, home.inode().map_err(named)?);
         if manifest.owner.is(&now) && manifest.home == inode {
             return Ok(home);
         }
         // A copied folder is owned by the file of the owner's name beside it, or by its only file.
         if manifest.home == inode || manifest.owner.name != now.name {
-            let other = find_owner(&self.path, &manifest.owner).map_err(told)?;
+            let other = find_owner(&self.path, &manifest.owner).map_err(named)?;
             if let Some(other) = other.filter(|_| manifest.home == inode) {
                 return Err(format!(
                     "{} is a copy of {} and shares its data, so it can only be \
-                     read; plasmon hdf5 cp {} NEW makes a copy with data of its own",
+                     read; plasmon hdf5 cp {} NEW makes a copy with its own data",
                     self.name(),
                     other.file_name().unwrap_or_default().display(),
                     self.name()
                 ));
             }
         }
-        home.add(&[Entry::Owner(now), Entry::Home(inode)]).map_err(told)?;
+        home.add(&[Entry::Owner(now), Entry::Home(inode)]).map_err(named)?;
         Ok(home)
     }
 
     /// Must be called before data is changed in place. The first time since the file was opened
     /// the data gets another generation, unless the file of data was made since then.
-    pub(crate) fn before_change(&self, from: Within<'_>, file: &Path) -> Result<(), String> {
+    pub(crate) fn before_change(&self, from: SkeletonFile<'_>, file: &Path) -> Result<(), String> {
         self.ready(from)?;
         let mut state = self.state();
         if state.changed || state.made.contains(file) {
@@ -282,17 +282,17 @@ impl Tie {
         let (Some(identity), Some(home)) = (state.identity.clone(), state.home.clone()) else {
             return Err("the data is unknown".to_owned());
         };
-        let told = |error: std::io::Error| format!("{}: {error}", self.name());
+        let named = |error: std::io::Error| format!("{}: {error}", self.name());
         let generation = from.once(|| {
-            let generation = draw().map_err(told)?;
-            home.add(&[Entry::Next(generation)]).map_err(told)?;
+            let generation = draw().map_err(named)?;
+            home.add(&[Entry::Next(generation)]).map_err(named)?;
             Ok(generation.to_string())
         })?;
         let generation = Mark::of_text(&generation).ok_or("the generation is not a number")?;
         let next = Identity { generation, ..identity };
         self.write(from, &next)?;
         from.once(|| {
-            home.add(&[Entry::Generation(generation)]).map_err(told)?;
+            home.add(&[Entry::Generation(generation)]).map_err(named)?;
             Ok(String::new())
         })?;
         state.identity = Some(next);
@@ -301,7 +301,7 @@ impl Tie {
     }
 
     /// Says in the comment of the root group which data is this file's, and writes the skeleton.
-    fn write(&self, from: Within<'_>, identity: &Identity) -> Result<(), String> {
+    fn write(&self, from: SkeletonFile<'_>, identity: &Identity) -> Result<(), String> {
         let place = Location::with_token(from.kind, &self.root);
         // SAFETY: the object is the native connector's; the token lives as long as this.
         let root = unsafe { NativeObject::new(from.host, from.under, &place) };
@@ -370,8 +370,8 @@ impl Tie {
         let manifest = home.read().ok()?;
         if has_copy(&self.path, identity.data, says) {
             // The copy may change it from here on.
-            let nobody = Owner { inode: 0, birth: 0, name: Vec::new() };
-            let _ = home.add(&[Entry::Owner(nobody)]);
+            let unowned = Owner { inode: 0, birth: 0, name: Vec::new() };
+            let _ = home.add(&[Entry::Owner(unowned)]);
             return None;
         }
         let has_objects = self.has_objects(home, &manifest).is_ok();
@@ -463,7 +463,7 @@ fn is_hdf5(path: &Path) -> bool {
 /// The smallest block of the user's before HDF5's own part of a file; others have twice as many
 /// bytes, and so on.
 const USER_BLOCK_MIN: u64 = 512;
-/// So many files beside a skeleton are asked whether they are copies of it.
+/// How many files beside a skeleton are asked whether they are copies of it.
 const SIBLINGS_MAX: usize = 1000;
 /// How many parts of a path lead to the folder of some data.
 const FOLDER_PARTS: usize = 2;

@@ -41,7 +41,7 @@ impl Coverage {
         self.ranges.splice(first..last.max(first), [new]);
     }
 
-    /// What is missing within a range.
+    /// The missing parts of a range.
     pub(crate) fn holes(&self, within: Range<u64>) -> Vec<Range<u64>> {
         let end = within.end.min(self.total);
         let mut at = within.start;

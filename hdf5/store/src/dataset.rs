@@ -36,20 +36,20 @@ struct State {
     sealed: Option<SealedVersion>,
     /// The next version, which is being written.
     draft: Option<Draft>,
-    /// What the columns are called, and what else the schema says.
-    about: About,
+    /// The names of the columns, and the other entries of the schema.
+    about: Description,
     /// Whether the sealed version says something else.
     about_changed: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct About {
+struct Description {
     first_column: Option<String>,
     entries: Vec<(String, String)>,
 }
 
 /// A version that is being written. What was not written yet has the bytes of the version before,
-/// or is zero: the memory may be anybody's that was given back.
+/// or is zero: the memory may have been used before.
 #[derive(Debug)]
 struct Draft {
     writer: Writer,
@@ -85,7 +85,7 @@ impl Dataset {
                 name: name.to_owned(),
                 sealed,
                 draft: None,
-                about: About { first_column, entries: Vec::new() },
+                about: Description { first_column, entries: Vec::new() },
                 about_changed: false,
             }),
         }
@@ -111,7 +111,7 @@ impl Dataset {
         self.store.socket()
     }
 
-    /// What the first column is called.
+    /// The name of the first column.
     pub fn first_column(&self) -> Option<String> {
         self.state().about.first_column.clone()
     }
@@ -120,7 +120,7 @@ impl Dataset {
     /// [`Self::commit`].
     pub fn describe(&self, table: &Table, entries: &[(String, String)]) {
         let first_column = table.columns().first().map(|column| column.name().to_owned());
-        let about = About { first_column, entries: entries.to_vec() };
+        let about = Description { first_column, entries: entries.to_vec() };
         let mut state = self.state();
         let head = state.sealed.as_ref().map(SealedVersion::head);
         let same = head.is_none_or(|head| head == self.stream(&about).head);
@@ -231,7 +231,7 @@ impl Dataset {
         Ok(())
     }
 
-    /// The bytes between the columns, and behind the last.
+    /// The bytes between the columns, and after the last.
     fn padding(&self) -> Vec<Range<u64>> {
         let mut ends: Vec<u64> = self.offsets.iter().skip(1).copied().collect();
         ends.push(self.table.body_bytes());
@@ -267,7 +267,7 @@ impl Dataset {
         Ok(())
     }
 
-    fn stream(&self, about: &About) -> Stream {
+    fn stream(&self, about: &Description) -> Stream {
         let table = self.table.clone();
         let table = match &about.first_column {
             Some(name) => table.renamed(name),
@@ -337,14 +337,14 @@ impl Bytes for Dataset {
 }
 
 impl Dataset {
-    /// Bytes of the body; an error when they are none.
+    /// Bytes of the body; an error when the range is outside of it.
     fn within(&self, offset: u64, bytes: usize) -> io::Result<Range<u64>> {
         let end = offset.checked_add(bytes as u64);
         let end = end.filter(|end| *end <= self.table.body_bytes());
         end.map(|end| offset..end).ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
     }
 
-    /// What was written could not be sealed, and nothing was before.
+    /// The first version could not be sealed.
     fn lost(&self, state: &State) -> io::Error {
         io::Error::other(format!(
             "object hdf5:{} could not be stored before; write the dataset again",

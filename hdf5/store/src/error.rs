@@ -1,4 +1,4 @@
-//! What can go wrong with a dataset in a store, said so that its owner knows what to do.
+//! The errors of a dataset in a store; each message has the remedy.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use plasmon_client::ObjectState;
 /// Why the data of a dataset in a store cannot be had, or not be stored.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Nobody answers.
+    /// No daemon answers.
     #[error("there is no store at {socket}: {why}; start it (plasmon start), or name \
              another one: HDF5_VOL_CONNECTOR=\"plasmon store=SOCKET\"", socket = .0.display(),
              why = .1)]
@@ -19,7 +19,7 @@ pub enum Error {
         name: String,
         /// The store.
         socket: PathBuf,
-        /// What the store says.
+        /// The store's error.
         #[source]
         why: plasmon_client::Error,
     },
@@ -33,13 +33,13 @@ pub enum Error {
         name: String,
         /// The store.
         socket: PathBuf,
-        /// What the store knows of it.
+        /// The object's state in the store.
         state: ObjectState,
     },
     /// It is something else.
     #[error("object hdf5:{0} is not the data that was written for this dataset: {1}")]
     Foreign(String, &'static str),
-    /// Somebody else wrote it since.
+    /// Another process wrote it since.
     #[error(
         "object hdf5:{0}: another process has written this dataset since it was opened here; \
              close and open the file again"

@@ -24,5 +24,5 @@ pub mod views;
 pub use dataset::Dataset;
 pub use error::Error;
 pub use registry::{
-    Of, copy, default_socket, known, make, open, remove, rename, rename_back, store,
+    DatasetKey, copy, default_socket, known, make, open, remove, rename, rename_back, store,
 };

@@ -24,7 +24,7 @@ use crate::error::Error;
 
 /// The namespace of the objects.
 pub(crate) const NAMESPACE: &str = "hdf5";
-/// Behind the value header: that it is ours, then the version in 8 bytes.
+/// After the value header: the magic, then the version in 8 bytes.
 const MAGIC: [u8; 4] = *b"PLH5";
 /// How long bringing an object back from a file may take.
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
@@ -66,7 +66,7 @@ impl SealedVersion {
         self.body.id()
     }
 
-    /// What stands before the body.
+    /// The bytes before the body.
     pub(crate) fn head(&self) -> &[u8] {
         &self.composite.data()[self.head.0..][..self.head.1]
     }
@@ -102,7 +102,7 @@ impl Object<'_> {
     /// Puts the first version over a sealed body, which the store keeps as long as the version.
     pub(crate) fn put(self, body: ObjectId, table: &Stream, bytes: u64) -> Result<(), Error> {
         let (data, options) = self.composite(1, body, table, bytes)?;
-        self.told(self.store.put(&data, &options))
+        self.outcome(self.store.put(&data, &options))
     }
 
     /// Puts the next version over a sealed body, in the place of the one that is known here.
@@ -124,7 +124,7 @@ impl Object<'_> {
             Err(error) if error.code() == Code::Disconnected => self.store.put(&data, &options),
             done => done,
         };
-        self.told(done)?;
+        self.outcome(done)?;
         if before.has_left {
             // What cannot be deleted now is older, and goes with the next version.
             let _ = self.store.delete(&[self.left_name()?.id()]);
@@ -177,8 +177,8 @@ impl Object<'_> {
         Ok((writer.encode(&[body]), options))
     }
 
-    /// What came of a put, with the object and the store.
-    fn told(self, done: plasmon_client::Result<ObjectId>) -> Result<(), Error> {
+    /// The outcome of a put, with the object and the store.
+    fn outcome(self, done: plasmon_client::Result<ObjectId>) -> Result<(), Error> {
         done.map(drop).map_err(|error| match error.code() {
             Code::Exists => Error::Overtaken(self.name.to_owned()),
             _ => self.refused(error),
@@ -216,7 +216,7 @@ impl Object<'_> {
         }
     }
 
-    /// What is under a name, if it can be read.
+    /// The object under a name, if it can be read.
     fn find(self, name: &Name) -> Result<(ObjectState, Option<ExistingVersion>), Error> {
         let id = name.id();
         let states = self.store.states(&[id]).map_err(|why| self.refused(why))?;

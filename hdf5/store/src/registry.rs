@@ -24,17 +24,17 @@ const CROWD: usize = 64;
 struct Registry {
     stores: HashMap<PathBuf, Client>,
     datasets: HashMap<(PathBuf, String), Weak<Dataset>>,
-    /// When there are so many datasets, those that are gone are looked for.
+    /// The number of datasets at which those that are gone are looked for.
     crowded: usize,
 }
 
-/// Held while a dataset is looked up or made, so that there is one of it: whoever waits for it
-/// wants the same.
+/// Held while a dataset is looked up or made, so that there is one of it: a thread that waits
+/// for it needs the same dataset.
 static REGISTRY: Mutex<Option<Registry>> = Mutex::new(None);
 
-/// What an object is called after.
+/// The parts of an object's name.
 #[derive(Clone, Copy, Debug)]
-pub struct Of<'a> {
+pub struct DatasetKey<'a> {
     /// The skeleton.
     pub file: &'a Path,
     /// The number of its data.
@@ -93,8 +93,8 @@ impl RegistryGuard {
         Ok(())
     }
 
-    /// A name for a dataset of a file that nobody has.
-    fn free_name(&mut self, store: &Client, of: Of<'_>) -> Result<String, Error> {
+    /// A name for a dataset of a file, not in use yet.
+    fn free_name(&mut self, store: &Client, of: DatasetKey<'_>) -> Result<String, Error> {
         let name = |copy| object_name(of.file, of.data, of.dataset, copy);
         for copy in 0..COPIES_MAX {
             let name = name(copy);
@@ -125,12 +125,12 @@ pub fn store(socket: &Path) -> Result<Client, Error> {
     RegistryGuard::new().store(socket)
 }
 
-/// Makes a dataset of a file. Its memory is reserved; it is nobody's before it is sealed.
+/// Makes a dataset of a file. Its memory is reserved; no reader sees it before it is sealed.
 ///
 /// # Errors
 ///
 /// The store is not there or full.
-pub fn make(socket: &Path, of: Of<'_>, table: &Table) -> Result<Arc<Dataset>, Error> {
+pub fn make(socket: &Path, of: DatasetKey<'_>, table: &Table) -> Result<Arc<Dataset>, Error> {
     let mut registry = RegistryGuard::new();
     let store = registry.store(socket)?;
     let name = registry.free_name(&store, of)?;
@@ -165,7 +165,7 @@ pub fn known(socket: &Path, name: &str) -> Option<Arc<Dataset>> {
 /// # Errors
 ///
 /// The store refuses.
-pub fn rename(dataset: &Arc<Dataset>, of: Of<'_>) -> Result<String, Error> {
+pub fn rename(dataset: &Arc<Dataset>, of: DatasetKey<'_>) -> Result<String, Error> {
     let mut registry = RegistryGuard::new();
     let store = registry.store(dataset.socket())?;
     let name = registry.free_name(&store, of)?;
@@ -188,7 +188,7 @@ pub fn rename_back(dataset: &Arc<Dataset>, name: &str) -> Result<(), Error> {
 /// # Errors
 ///
 /// The store refuses.
-pub fn copy(dataset: &Dataset, of: Of<'_>) -> Result<String, Error> {
+pub fn copy(dataset: &Dataset, of: DatasetKey<'_>) -> Result<String, Error> {
     let mut registry = RegistryGuard::new();
     let store = registry.store(dataset.socket())?;
     let name = registry.free_name(&store, of)?;

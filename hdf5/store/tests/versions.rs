@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use plasmon_client::{Client, Name, ObjectState, PutOptions, tag};
 use plasmon_hdf5_model::{Column, Mark, Number, Stream, Table};
-use plasmon_hdf5_store::{Dataset, Error, Of, make, open, remove};
+use plasmon_hdf5_store::{Dataset, DatasetKey, Error, make, open, remove};
 use plasmon_proto::composite::CompositeWriter;
 use plasmon_proto::value::{ValueHeader, table_kind};
 use plasmon_testkit::TestStore;
@@ -33,8 +33,8 @@ fn table() -> Table {
     Table::new(vec![4], vec![Column::of_number("x", Number::U8)]).unwrap()
 }
 
-fn of(dataset: &[u8]) -> Of<'_> {
-    Of { file: Path::new("/x.h5"), data: Mark(7), dataset }
+fn of(dataset: &[u8]) -> DatasetKey<'_> {
+    DatasetKey { file: Path::new("/x.h5"), data: Mark(7), dataset }
 }
 
 fn full(name: &str) -> Name {
@@ -213,7 +213,7 @@ fn what_another_process_wrote_is_not_replaced() {
 }
 
 #[test]
-fn what_is_no_dataset_is_not_replaced() {
+fn an_object_that_is_not_a_dataset_is_not_replaced() {
     let store = store();
     let client = store.connect();
     let dataset = make(&store.socket(), of(b"x"), &table()).unwrap();

@@ -181,7 +181,7 @@ impl Single {
 pub struct Optional {
     /// The number of the operation.
     pub operation: c_int,
-    /// What the operation takes.
+    /// The arguments of the operation.
     pub arguments: Ptr,
 }
 
@@ -245,7 +245,7 @@ pub struct GroupInfoOf {
     pub info: *mut GroupInfo,
 }
 
-/// What is known of a group.
+/// Information about a group.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct GroupInfo {
@@ -292,7 +292,7 @@ pub const INFO_BASIC: c_uint = 1;
 /// How many attributes there are.
 pub const INFO_ATTRIBUTES: c_uint = 4;
 
-/// What is known of an object.
+/// Information about an object.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ObjectInfo {

@@ -24,7 +24,7 @@ macro_rules! callbacks {
     )*};
 }
 
-/// What a connector's own settings are and how they are copied.
+/// A connector's own settings and how they are copied.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct InfoClass {
@@ -119,7 +119,7 @@ callbacks! {
         specific(Ptr, *const Location, Ptr, Hid, Request) -> Herr,
         optional(Ptr, *const Location, Ptr, Hid, Request) -> Herr,
     }
-    /// What a connector says about itself.
+    /// A connector's information about itself.
     IntrospectClass {
         class(Ptr, c_int, *mut *const VolClass) -> Herr,
         capabilities(*const c_void, *mut u64) -> Herr,
@@ -161,7 +161,7 @@ pub struct VolClass {
     pub name: Text,
     /// Its own version.
     pub connector_version: c_uint,
-    /// What it can do besides what the connector below can.
+    /// Its capabilities besides those of the connector below.
     pub capabilities: u64,
     /// Called when it is registered.
     pub initialize: Option<unsafe extern "C" fn(Hid) -> Herr>,
@@ -185,7 +185,7 @@ pub struct VolClass {
     pub link: LinkClass,
     /// Objects.
     pub object: ObjectClass,
-    /// What it says about itself.
+    /// Its information about itself.
     pub introspect: IntrospectClass,
     /// Requests.
     pub request: RequestClass,

@@ -12,7 +12,7 @@ pub struct Library {
 
 // SAFETY: the handle is an opaque name for the loader, which may be asked from any thread.
 unsafe impl Send for Library {}
-// SAFETY: as above; nothing behind the handle is changed through it.
+// SAFETY: as above; the library is not changed through the handle.
 unsafe impl Sync for Library {}
 
 impl Library {
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_in_the_program_is_told_from_what_lies_in_a_library() {
+    fn addresses_of_the_program_and_of_a_library_are_distinguished() {
         static OURS: u8 = 1;
         let libc = NonNull::new(libc::getpid as *mut c_void).expect("an address");
         assert!(is_in_program(NonNull::from(&OURS).cast()));

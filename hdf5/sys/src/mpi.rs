@@ -14,13 +14,13 @@ use crate::types::{Herr, Hid};
 /// A communicator, an info or a datatype.
 pub type Handle = usize;
 
-/// What Open MPI calls the datatype of bytes.
+/// Open MPI's symbol for the datatype of bytes.
 const OPEN_MPI_BYTE: &CStr = c"ompi_mpi_byte";
 /// The datatype of bytes in the binary interface that MPICH and its descendants share.
 const MPICH_BYTE: Handle = 0x4c00_010d;
-/// What the versions of the libraries with that interface contain.
+/// The names of the libraries with that interface, as in the text of their versions.
 const MPICH_FAMILY: [&str; 3] = ["MPICH", "Intel(R) MPI", "MVAPICH"];
-/// The room that MPI asks for, for the text of a version.
+/// The room that MPI requires for the text of a version.
 const VERSION_BYTES: usize = 8192;
 
 type GetList = unsafe extern "C" fn(Hid, *mut Handle, *mut Handle) -> Herr;

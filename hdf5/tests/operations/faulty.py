@@ -18,7 +18,7 @@ from operations.sequences import Sequence, Side
 FAULT_SHARE = 0.6
 #: After how many accidents data that no file needs is removed.
 GC_SHARE = 0.3
-#: So many steps are enough for most operations to end.
+#: This many steps are enough for most operations to end.
 STEPS = 60
 
 State = dict[str, Any]
@@ -40,12 +40,12 @@ class FaultySequence(Sequence):
             "orderly": draw.random() < 0.5,
         }
 
-    def _told(self, name: str, mode: str, changes: list[dict[str, Any]]) -> bool:
+    def _run_writer(self, name: str, mode: str, changes: list[dict[str, Any]]) -> bool:
         """A program that writes."""
         path = self._native.folder / name
         refused = not path.exists() and (mode == "r+" or path.is_symlink())
         if refused or self._random.random() >= FAULT_SHARE:
-            return super()._told(name, mode, changes)
+            return super()._run_writer(name, mode, changes)
         fault = self._fault()
         self._done.append(f"  {fault} while {name} is written ({mode})")
         before = self._before(name)
@@ -54,7 +54,7 @@ class FaultySequence(Sequence):
         ended = self._ours.ask("with_fault", fault, "write", path, mode, changes)
         self._done.append(f"    {ended}")
         if ended["how"] == "done":
-            # What was told to be written is there: this is compared as always.
+            # The data is written: this is compared as always.
             return True
         if ended["how"] != "killed" and not ended["hit"]:
             self._restore(name, before)
@@ -111,7 +111,7 @@ class FaultySequence(Sequence):
         if not errors:
             self._become(name, found)
             return
-        # What cannot be read is made anew.
+        # What cannot be read is made again.
         for side in (self._ours, self._native):
             side.ask("write", str(side.folder / name), "w", [])
 

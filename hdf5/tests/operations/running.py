@@ -13,10 +13,10 @@ import conftest
 
 from operations.sequences import Failure, Sequence, Side
 
-#: The first sequence's seed, drawn anew for each run. A sequence that fails is run again with its
+#: The first sequence's seed, drawn again for each run. A sequence that fails is run again with its
 #: own: PLASMON_HDF5_SEED, and one of them.
 SEED = int(os.environ.get("PLASMON_HDF5_SEED", str(time.time_ns() % 1_000_000)))
-#: Progress is told after so many.
+#: Progress is reported after this many.
 TOLD_EACH = 100
 
 Tell = Callable[[str], None]

@@ -194,11 +194,11 @@ class Sequence:
         first: list[dict[str, Any]] = [] if mode == "w" else changes[:1]
         rest = changes[len(first) :]
         for change in [first, *([one] for one in rest)]:
-            if not self._told(name, mode, change):
+            if not self._run_writer(name, mode, change):
                 return
             mode = "r+"
 
-    def _told(self, name: str, mode: str, changes: list[dict[str, Any]]) -> bool:
+    def _run_writer(self, name: str, mode: str, changes: list[dict[str, Any]]) -> bool:
         arguments = [mode, changes]
         before = self._before(name)
         try:
@@ -230,7 +230,7 @@ class Sequence:
 
     def _atomic_save(self, name: str) -> None:
         self._done.append(f"atomic save of {name}")
-        if self._told(f"{name}.tmp", "w", self._changes()[:1]):
+        if self._run_writer(f"{name}.tmp", "w", self._changes()[:1]):
             self._both(_atomic, name, name)
 
     def _both(self, operation: Any, one: str, other: str) -> None:
@@ -251,7 +251,7 @@ class Sequence:
             self._others.clear()
 
     def _tool(self, command: str, one: str, other: str) -> None:
-        """What `plasmon hdf5` does; a copy and a packed file have data of their own."""
+        """What `plasmon hdf5` does; a copy and a packed file have their own data."""
         self._done.append(f"plasmon hdf5 {command} {one} {other}")
         folder = self._ours.folder
         if command == "gc":
@@ -275,7 +275,7 @@ class Sequence:
             self._write(other, "r+")
 
     def _plant(self) -> None:
-        """Puts a file of somebody else's where data lies."""
+        """Puts a foreign file where data lies."""
         folders = [path for path in self._ours.folder.rglob("*.arrow") if path.is_dir()]
         folders += [path for folder in folders for path in folder.iterdir() if path.is_dir()]
         if not folders:
@@ -283,8 +283,8 @@ class Sequence:
         name = self._random.choice(("other.arrow", "notes.txt", "x~9.arrow"))
         path = self._random.choice(folders).resolve() / name
         self._done.append(f"plant {path.relative_to(self._ours.folder.resolve())}")
-        path.write_bytes(b"somebody else's")
-        self._others[path] = b"somebody else's"
+        path.write_bytes(b"foreign")
+        self._others[path] = b"foreign"
 
     def _compare(self) -> None:
         ours = self._ours.ask("files", str(self._ours.folder))
@@ -298,7 +298,7 @@ class Sequence:
                 self._same_tables(name, found, native[name])
         for path, content in self._others.items():
             if not path.exists() or path.read_bytes() != content:
-                raise self._failure(f"{path} of somebody else is gone")
+                raise self._failure(f"{path}, a foreign file, is gone")
 
     def _same(self, name: str, found: dict[str, Any], wanted: dict[str, Any]) -> None:
         if "error" in wanted or "error" in found:

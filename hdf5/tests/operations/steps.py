@@ -58,7 +58,7 @@ _ANSWER = struct.Struct("=QqiI")
 
 
 @dataclass(frozen=True)
-class Ended:
+class Outcome:
     """How a program ended, and after how many steps."""
 
     #: "done", "killed", or the error that the program got.
@@ -72,7 +72,7 @@ class Unavailable(Exception):
     """Programs cannot be stopped at their steps here."""
 
 
-def run(work: Callable[[], None], kind: str, at: int, *, orderly: bool) -> Ended:
+def run(work: Callable[[], None], kind: str, at: int, *, orderly: bool) -> Outcome:
     """Runs something in a child, with a fault at one of its steps.
 
     A child that ends in an orderly way runs what libraries have registered for the end.
@@ -136,7 +136,7 @@ class _Watch:
         self._steps = 0
         self._hit = False
 
-    def follow(self, link: socket.socket) -> Ended:
+    def follow(self, link: socket.socket) -> Outcome:
         """Until the child ends."""
         message, listeners, _, _ = socket.recv_fds(link, 4096, 1)
         if not listeners:
@@ -151,7 +151,7 @@ class _Watch:
             os.waitpid(self._child, 0)
         told = link.recv(65536)
         how = json.loads(told)["how"] if told else "killed"
-        return Ended(how, self._steps, self._hit)
+        return Outcome(how, self._steps, self._hit)
 
     def _wait(self, listener: int) -> bool:
         poll = select.poll()

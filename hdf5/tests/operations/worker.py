@@ -1,4 +1,4 @@
-"""Does what it is told with HDF5 files, one line of JSON after the other.
+"""Runs commands on HDF5 files, one line of JSON after the other.
 
 The same program runs twice: with the connector, and with HDF5 alone.
 """
@@ -179,7 +179,7 @@ def tool(command: str, *paths: str) -> None:
 
 
 def with_fault(fault: dict[str, Any], action: str, *arguments: Any) -> dict[str, Any]:
-    """Does something in a process of its own that has an accident."""
+    """Does something in a separate process that has an accident."""
     ended = steps.run(lambda: ACTIONS[action](*arguments), **fault)
     return {"how": ended.how, "steps": ended.steps, "hit": ended.hit}
 

@@ -25,7 +25,7 @@ def _is_number(kind: np.dtype) -> bool:
 
 
 def _is_due(made: Any) -> bool:
-    """Whether a dataset has to be Arrow. NumPy also calls bit fields numbers, which are none."""
+    """Whether a dataset has to be Arrow. NumPy calls bit fields numbers, too."""
     list_, space, kind = made.get_create_plist(), made.get_space(), made.dtype
     names = kind.names or ()
     records = bool(names) and space.get_simple_extent_ndims() == 1

@@ -30,32 +30,32 @@ impl Convert for Widen {
     }
 }
 
-/// Bytes, one behind the other.
+/// Bytes, one after the other.
 const PACKED: Records = Records { first: 0, stride: 1 };
 
-fn made(elements: u64, numbers: &[Number]) -> Made {
+fn made(elements: u64, numbers: &[Number]) -> Fixture {
     let columns = numbers.iter().enumerate();
     let columns = columns.map(|(at, number)| Column::of_number(&format!("c{at}"), *number));
     let table = Table::new(vec![elements], columns.collect()).expect("a table");
     of_table(table)
 }
 
-fn of_table(table: Table) -> Made {
+fn of_table(table: Table) -> Fixture {
     let folder = tempfile::tempdir().expect("a folder");
     let image = Image::of(&table, &[]);
     let within = DataFolder { root: folder.path(), name: "x.h5.arrow".as_ref() };
     let (file, _) = DataFile::create(within, b"x", &table, &image, &|_| Ok(())).expect("a file");
-    Made { folder, file, table }
+    Fixture { folder, file, table }
 }
 
 /// A file with its table.
-struct Made {
+struct Fixture {
     folder: tempfile::TempDir,
     file: DataFile,
     table: Table,
 }
 
-impl Made {
+impl Fixture {
     fn read(
         &self,
         members: &[Member],
@@ -83,19 +83,19 @@ fn member(column: usize, bytes: usize, offset: usize) -> Member {
     Member { column, file_bytes: bytes, memory_bytes: bytes, offset, converts: false }
 }
 
-/// Runs upwards with gaps in the file, some of them long, some with many teeth.
+/// Runs upwards with gaps in the file, some of them long, some with many blocks.
 fn runs_upwards() -> impl Strategy<Value = Vec<Run>> {
     let elements = prop_oneof![1_u64..20, 5000_u64..40_000];
     let step = (0_u64..40, elements, 1_u64..200, 0_u64..9);
     proptest::collection::vec(step, 1..12).prop_map(|steps| {
         let (mut file, mut memory) = (0, 0);
         let mut runs = Vec::new();
-        for (gap, elements, teeth, between) in steps {
+        for (gap, elements, blocks, between) in steps {
             file += gap * gap;
-            let teeth = if elements < 20 { teeth } else { 1 + teeth % 2 };
+            let blocks = if elements < 20 { blocks } else { 1 + blocks % 2 };
             let file_step = elements + between * between * between;
             let memory_step = elements + between % 2;
-            let run = Run { teeth, file_step, memory_step, ..Run::of(file, memory, elements) };
+            let run = Run { blocks, file_step, memory_step, ..Run::of(file, memory, elements) };
             runs.push(run);
             file = run.file_end();
             memory = run.memory_end() + gap % 3;
@@ -107,15 +107,15 @@ fn runs_upwards() -> impl Strategy<Value = Vec<Run>> {
 /// The elements of memory that runs touch.
 fn touched(runs: &[Run]) -> impl Iterator<Item = u64> {
     runs.iter().flat_map(|run| {
-        let tooth = |tooth| run.memory + tooth * run.memory_step;
-        (0..run.teeth).flat_map(move |at| tooth(at)..tooth(at) + run.elements)
+        let block = |block| run.memory + block * run.memory_step;
+        (0..run.blocks).flat_map(move |at| block(at)..block(at) + run.elements)
     })
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
 
-    /// What is written by runs is read back by the same runs, and nothing beside them changes.
+    /// Values written by runs are read back by the same runs, and nothing beside them changes.
     #[test]
     fn what_is_written_is_read(
         runs in runs_upwards(),

@@ -23,7 +23,7 @@ use crate::host::Host;
 use crate::id::Id;
 use crate::skeleton::creation_list::{external, marker};
 use crate::skeleton::{file_name, get};
-use crate::tie::{Tie, Within};
+use crate::tie::{SkeletonFile, Tie};
 
 /// A dataset that is Arrow.
 pub(crate) struct Array {
@@ -41,7 +41,7 @@ pub(crate) struct Array {
     chunk: OnceLock<Vec<u64>>,
     /// The file that it was reached through; none for what is only read.
     container: Option<Arc<Container>>,
-    /// What ties the skeleton to its data, if that is in files.
+    /// The tie of the skeleton to its data, if that is in files.
     tie: Option<Arc<Tie>>,
     /// Whether something was written through this object.
     pub(crate) dirty: AtomicBool,
@@ -108,7 +108,7 @@ impl Array {
         self.table.grows()
     }
 
-    /// The table with as many rows as the skeleton says now.
+    /// The table with as many rows as the skeleton has now.
     pub(crate) fn now(&self, under: Ptr) -> Result<Table, String> {
         if !self.table.grows() {
             return Ok(self.table.clone());
@@ -141,7 +141,7 @@ impl Array {
         .map_err(|error| format!("{}: {error}", self.source))
     }
 
-    /// Takes away what is in the data behind the last row, if rows were added or taken away.
+    /// Removes what is in the data after the last row, if rows were added or removed.
     pub(crate) fn settle(&self, under: Ptr) -> Result<(), String> {
         if !self.resized.swap(false, Ordering::Relaxed) {
             return Ok(());
@@ -150,7 +150,7 @@ impl Array {
         settled.map_err(|error| format!("{}: {error}", self.source))
     }
 
-    /// The dimensions of the chunks that the program asked for; none when there are none, or the
+    /// The dimensions of the chunks that the program set; none when there are none, or the
     /// data that says so is not there. They stay the same for this object, whatever becomes of the
     /// file: programs ask for the size of a chunk, and then read one into a buffer of that size.
     pub(crate) fn chunk(&self, under: Ptr) -> &[u64] {
@@ -194,7 +194,7 @@ impl Array {
             _ => return Ok(()),
         };
         let ranks = self.container.as_ref().and_then(|container| container.ranks.as_ref());
-        let from = Within { host: self.host, under, kind: KIND_DATASET, ranks };
+        let from = SkeletonFile { host: self.host, under, kind: KIND_DATASET, ranks };
         tie.before_change(from, within)
     }
 
@@ -208,7 +208,7 @@ impl Array {
         self.source.checked(self.tie.as_deref())
     }
 
-    /// What it is as Arrow.
+    /// Its table.
     pub(crate) fn table(&self) -> &Table {
         &self.table
     }
@@ -312,7 +312,7 @@ impl Array {
     }
 
     /// Moves runs of whole elements, without conversions, between the data and memory that begins
-    /// with the first of so many elements.
+    /// with the first of the elements.
     ///
     /// # Safety
     ///
@@ -366,9 +366,9 @@ impl Array {
                 let piece = unsafe { std::slice::from_raw_parts(source.add(start), bytes) };
                 if self.shared {
                     // What lies between two runs may be another process's: it is not touched.
-                    let mut teeth =
-                        runs.iter().flat_map(|run| (0..run.teeth).map(|at| run.tooth(at)));
-                    teeth.try_for_each(|tooth| go(&[tooth], Bytes::Source(piece)))
+                    let mut blocks =
+                        runs.iter().flat_map(|run| (0..run.blocks).map(|at| run.block(at)));
+                    blocks.try_for_each(|block| go(&[block], Bytes::Source(piece)))
                 } else {
                     go(runs, Bytes::Source(piece))
                 }
@@ -391,8 +391,8 @@ impl Array {
         if !self.grows() {
             return Ok(());
         }
-        let told = self.data(under)?.note_written(table, self.chunk(under), runs);
-        told.map_err(|error| format!("{}: {error}", self.source))
+        let noted = self.data(under)?.note_written(table, self.chunk(under), runs);
+        noted.map_err(|error| format!("{}: {error}", self.source))
     }
 
     /// Waits until the data is on the disk.

@@ -1,4 +1,4 @@
-//! What the elements of a type are in Arrow: a column for each part that has no parts.
+//! The Arrow columns of a datatype: one for each part that has no parts.
 
 use std::ffi::{CStr, c_char, c_int};
 

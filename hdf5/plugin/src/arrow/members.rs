@@ -21,7 +21,7 @@ pub(crate) struct ColumnTypes {
 
 /// A type.
 enum Kind {
-    /// Somebody else's.
+    /// One that the caller keeps open.
     Given(Hid),
     /// A member of one.
     Part(Id),
@@ -36,7 +36,7 @@ impl Kind {
     }
 }
 
-/// The columns that a type in memory asks for, of a dataset of another type. Members of a compound
+/// The columns that a type in memory selects from a dataset of another type. Members of a compound
 /// are found by their names; those that the dataset lacks are left as they are, as HDF5 does.
 pub(crate) fn seen(
     host: &'static Host,

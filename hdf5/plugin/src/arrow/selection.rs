@@ -6,7 +6,7 @@ use plasmon_hdf5_sys::{Hid, SPACE_ALL, SPACE_BLOCK, SPACE_PLIST};
 use crate::host::Host;
 use crate::id::Id;
 
-/// How many sequences the library is asked for at once.
+/// How many sequences are requested from the library at once.
 const SEQUENCES: usize = 512;
 /// Offsets and lengths may refer to the dataspace while it is not changed
 /// (`H5S_SEL_ITER_SHARE_WITH_DATASPACE`).
@@ -16,7 +16,7 @@ const SHARE: u32 = 2;
 enum Side {
     /// All elements, or a block of memory.
     Whole,
-    /// What is selected in a dataspace.
+    /// The selection of a dataspace.
     Selected(Id),
 }
 
@@ -28,7 +28,7 @@ struct Sequences {
     lengths: Vec<usize>,
     at: usize,
     filled: usize,
-    /// Not yet asked for.
+    /// Not yet requested.
     left: u64,
 }
 
@@ -122,7 +122,7 @@ impl Selection {
         if file_space == SPACE_PLIST {
             return Err("selections in property lists are not supported for Arrow data".to_owned());
         }
-        // Memory without a dataspace of its own is selected like the file.
+        // Memory without its own dataspace is selected like the file.
         let memory_space = if memory_space == SPACE_ALL { file_space } else { memory_space };
         let selected =
             if file_space == SPACE_ALL { elements } else { points(host, file_space, "file")? };
@@ -163,10 +163,10 @@ impl Selection {
     }
 }
 
-/// Appends a run, or lengthens the last one, by elements or by a tooth.
+/// Appends a run, or lengthens the last one, by elements or by a block.
 fn push(runs: &mut Vec<Run>, file: u64, memory: u64, elements: u64) {
     let Some(last) = runs.last_mut() else { return runs.push(Run::of(file, memory, elements)) };
-    if last.teeth == 1 {
+    if last.blocks == 1 {
         if last.file + last.elements == file && last.memory + last.elements == memory {
             last.elements += elements;
             return;
@@ -174,14 +174,14 @@ fn push(runs: &mut Vec<Run>, file: u64, memory: u64, elements: u64) {
         let upwards = file >= last.file + last.elements && memory >= last.memory + last.elements;
         if elements == last.elements && upwards {
             (last.file_step, last.memory_step) = (file - last.file, memory - last.memory);
-            last.teeth = 2;
+            last.blocks = 2;
             return;
         }
     } else if elements == last.elements
-        && file == last.file + last.teeth * last.file_step
-        && memory == last.memory + last.teeth * last.memory_step
+        && file == last.file + last.blocks * last.file_step
+        && memory == last.memory + last.blocks * last.memory_step
     {
-        last.teeth += 1;
+        last.blocks += 1;
         return;
     }
     runs.push(Run::of(file, memory, elements));

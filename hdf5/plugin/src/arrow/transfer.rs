@@ -1,8 +1,8 @@
-//! What a program asks for when it reads or writes a dataset.
+//! A program's request to read or write a dataset.
 
 use plasmon_hdf5_sys::Hid;
 
-/// What a read or a write is about.
+/// The arguments of a read or a write.
 pub(crate) struct Call {
     /// The type of the elements in memory.
     pub(crate) memory_type: Hid,

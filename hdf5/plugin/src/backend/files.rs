@@ -14,7 +14,7 @@ use super::made::{NewData, UNKNOWN};
 use crate::container::Container;
 use crate::data::Data;
 use crate::data::source::Source;
-use crate::tie::Within;
+use crate::tie::SkeletonFile;
 
 impl Data for DataFile {
     fn columns(&self) -> Columns<'_> {
@@ -114,7 +114,7 @@ pub(super) fn copy(
 /// Removes the files of data that a skeleton does not name any more. A name that is free is given
 /// to other data, which a copy of the skeleton would take for what it knows: so the data gets
 /// another generation before.
-pub(super) fn keep_only(from: Within<'_>, container: &Container, wanted: &[Place]) {
+pub(super) fn keep_only(from: SkeletonFile<'_>, container: &Container, wanted: &[Place]) {
     let path = |place: &Place| match place {
         Place::File(path) => Some(PathBuf::from(path)),
         Place::Object { .. } | Place::View { .. } => None,

@@ -1,4 +1,4 @@
-//! What making the data of a dataset comes to.
+//! The outcome of making the data of a dataset.
 
 use std::sync::Arc;
 

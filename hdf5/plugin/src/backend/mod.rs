@@ -1,4 +1,4 @@
-//! Where the memory of a dataset's Arrow image comes from, who commits it and who names it.
+//! Where the memory of a dataset's Arrow image comes from, what commits it and what names it.
 //!
 //! ```text
 //! creating ──► Container ──► make ──► Place (into the skeleton's marker)
@@ -6,7 +6,7 @@
 //! ```
 //!
 //! A backend is a module here, a variant of [`Source`] and of the model's `Place`, and an
-//! implementation of [`Data`]. Everything else of the connector asks only these.
+//! implementation of [`Data`]. The rest of the connector calls only these.
 
 mod files;
 mod made;
@@ -22,7 +22,7 @@ use crate::container::Container;
 use crate::data::Data;
 use crate::data::source::Source;
 use crate::info::{Backend, Settings};
-use crate::tie::Within;
+use crate::tie::SkeletonFile;
 
 use made::NewData;
 
@@ -59,7 +59,7 @@ pub(crate) fn open(
     }
 }
 
-/// Whether new data can be made: asked before a file is made anew, for then the old one goes.
+/// Whether new data can be made: checked before a file is replaced.
 pub(crate) fn check(settings: &Settings) -> Result<(), String> {
     match settings.backend {
         Backend::Files => Ok(()),
@@ -75,7 +75,7 @@ pub(crate) fn make(container: &Container, path: &[u8], table: &Table) -> Result<
     }
 }
 
-/// Gives data the name that another path asks for; `None` when it has to stay where it is.
+/// Gives data the name for another path; `None` when it has to stay where it is.
 pub(crate) fn rename(container: &Container, place: &Place, path: &[u8]) -> Option<Place> {
     match place {
         Place::File(old) => files::rename(container, old, path),
@@ -93,7 +93,7 @@ pub(crate) fn rename_back(container: &Container, now: &Place, old: &Place) {
     objects::rename_back(&container.source(now), &container.source(old));
 }
 
-/// What a copy of a dataset is made of.
+/// The source of a copy of a dataset.
 pub(crate) struct Original<'a> {
     pub(crate) source: &'a Source,
     pub(crate) table: &'a Table,
@@ -154,14 +154,14 @@ fn copy_columns(table: &Table, from: Columns<'_>, to: Columns<'_>) -> io::Result
     Ok(())
 }
 
-/// Takes the data away that a skeleton no longer names: files that are not wanted, and of the
+/// Removes the data that a skeleton no longer names: files that are not wanted, and of the
 /// objects those whose links were deleted.
-pub(crate) fn keep_only(from: Within<'_>, container: &Container, wanted: &[Place]) {
+pub(crate) fn keep_only(from: SkeletonFile<'_>, container: &Container, wanted: &[Place]) {
     files::keep_only(from, container, wanted);
     objects::keep_only(from, container, wanted);
 }
 
-/// Takes the objects away that a skeleton named which is no more: those called after the file, as
+/// Removes the objects that a removed skeleton named: those called after the file, as
 /// before data had numbers, and those of its data.
 pub(crate) fn clear(container: &Container, objects: &[Place], data: Option<Mark>) {
     for place in objects {

@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use plasmon_hdf5_model::{Columns, Place, Table};
-use plasmon_hdf5_store::{self as store, Dataset, Of};
+use plasmon_hdf5_store::{self as store, Dataset, DatasetKey};
 
 use super::made::{NewData, UNKNOWN};
 use crate::container::Container;
 use crate::data::Data;
 use crate::data::source::Source;
 use crate::info::Settings;
-use crate::tie::Within;
+use crate::tie::SkeletonFile;
 
 /// A dataset in a store, as this handle has it.
 struct Handle(Arc<Dataset>);
@@ -65,7 +65,7 @@ pub(super) fn make(container: &Container, path: &[u8], table: &Table) -> Result<
     let socket = socket(&container.settings)?;
     let (tie, file) = (container.tie().ok_or(UNKNOWN)?, container.path());
     let data = tie.ready_for_objects(&socket)?;
-    let made = store::make(&socket, Of { file: &file, data, dataset: path }, table);
+    let made = store::make(&socket, DatasetKey { file: &file, data, dataset: path }, table);
     let made = made.map_err(|error| error.to_string())?;
     tie.note_made(Path::new(&made.name()))?;
     let place = place(&socket, &made.name())?;
@@ -73,13 +73,13 @@ pub(super) fn make(container: &Container, path: &[u8], table: &Table) -> Result<
     Ok(NewData { place, source, data: Arc::new(Handle(made)), body_offset: 0, plain: false })
 }
 
-/// Gives an object the name that another path asks for.
+/// Gives an object the name for another path.
 pub(super) fn rename(container: &Container, old: &Source, path: &[u8]) -> Option<Place> {
     let Source::Object { socket, name, own: true } = old else { return None };
     let dataset = store::known(socket, name)?;
     let (tie, file) = (container.tie()?, container.path());
     let data = tie.ready_for_objects(socket).ok()?;
-    let name = store::rename(&dataset, Of { file: &file, data, dataset: path }).ok()?;
+    let name = store::rename(&dataset, DatasetKey { file: &file, data, dataset: path }).ok()?;
     tie.note_made(Path::new(&name)).ok()?;
     place(socket, &name).ok()
 }
@@ -88,7 +88,7 @@ pub(super) fn rename_back(now: &Source, old: &Source) {
     if let (Source::Object { socket, name, .. }, Source::Object { name: old, .. }) = (now, old)
         && let Some(dataset) = store::known(socket, name)
     {
-        // Whoever cannot find the data says so.
+        // A reader that does not find the data reports it.
         let _ = store::rename_back(&dataset, old);
     }
 }
@@ -103,7 +103,7 @@ pub(super) fn share(
     let (tie, file) = (container.tie().ok_or(UNKNOWN)?, container.path());
     let data = tie.ready_for_objects(socket)?;
     let shared = store::open(socket, name, table)
-        .and_then(|dataset| store::copy(&dataset, Of { file: &file, data, dataset: path }));
+        .and_then(|dataset| store::copy(&dataset, DatasetKey { file: &file, data, dataset: path }));
     let shared = shared.map_err(|error| error.to_string())?;
     tie.note_made(Path::new(&shared))?;
     place(socket, &shared)
@@ -111,7 +111,7 @@ pub(super) fn share(
 
 /// Removes the objects whose links were deleted. As with files, the data gets another generation
 /// before: a free name is given to other data.
-pub(super) fn keep_only(from: Within<'_>, container: &Container, wanted: &[Place]) {
+pub(super) fn keep_only(from: SkeletonFile<'_>, container: &Container, wanted: &[Place]) {
     let deleted = container.take_deleted();
     for place in deleted.iter().filter(|place| !wanted.contains(place)) {
         let Place::Object { name, .. } = place else { continue };

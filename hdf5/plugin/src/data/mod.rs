@@ -12,11 +12,11 @@ pub(crate) trait Data: Send + Sync {
     /// The columns, to be read and written.
     fn columns(&self) -> Columns<'_>;
 
-    /// Says beside the data what the columns are called, and what the dataset's attributes are, if
+    /// Writes beside the data the names of the columns and the dataset's attributes, if
     /// there is room for it.
     fn describe(&self, table: &Table, attributes: &[(String, String)]) -> io::Result<()>;
 
-    /// What the first column is called.
+    /// The name of the first column.
     fn first_column(&self) -> io::Result<String>;
 
     /// Gives a table that grows another number of rows. New ones hold `fill`.
@@ -24,12 +24,12 @@ pub(crate) trait Data: Send + Sync {
         Err(io::Error::other("the rows of data that is kept here cannot change"))
     }
 
-    /// Takes the room behind the last row away.
+    /// Removes the room after the last row.
     fn settle(&self, _table: &Table) -> io::Result<()> {
         Ok(())
     }
 
-    /// The dimensions of the chunks that the program asked for.
+    /// The dimensions of the chunks that the program set.
     fn chunk(&self) -> io::Result<Vec<u64>> {
         Ok(Vec::new())
     }
@@ -39,7 +39,7 @@ pub(crate) trait Data: Send + Sync {
         Ok(None)
     }
 
-    /// Says which chunks were written.
+    /// Notes which chunks were written.
     fn tell_written(&self, _written: &WrittenChunks) -> io::Result<()> {
         Ok(())
     }

@@ -39,7 +39,7 @@ pub(crate) enum Source {
     Unlisted {
         /// The store's socket.
         socket: String,
-        /// What it is there.
+        /// The object or file there.
         what: String,
         /// What the tools call it.
         kind: &'static str,
@@ -54,9 +54,9 @@ pub(crate) enum Source {
 }
 
 impl Source {
-    /// What a skeleton means, under the settings of the program that opened it. The skeleton is the
-    /// word of whoever wrote it: it chooses neither the store that this process connects to, nor
-    /// what is deleted there.
+    /// The source that a skeleton names, under the program's settings. The skeleton is
+    /// untrusted: it chooses neither the store that this process connects to, nor what is deleted
+    /// there.
     pub(crate) fn new(place: &Place, skeleton: &Path, settings: &Settings) -> Self {
         let is_listed = |store: &str| is_listed(settings, Path::new(store));
         match place {
@@ -120,8 +120,8 @@ impl Source {
         }
     }
 
-    /// Takes data away that no skeleton names. If this fails, something stays behind that takes
-    /// room and does no other harm.
+    /// Removes data that no skeleton names. If this fails, the data takes room and does no other
+    /// harm.
     pub(crate) fn remove(&self) {
         match self {
             Self::File { folder, within, own: true } => {

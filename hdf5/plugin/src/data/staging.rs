@@ -20,7 +20,7 @@ pub(crate) struct Staging {
     held: Mutex<HashMap<usize, Arc<dyn Data>>>,
     /// Whether the file was closed: datasets may be open longer.
     is_over: AtomicBool,
-    /// What could not be committed when a dataset was closed: a program may not have looked.
+    /// The error of a commit when a dataset was closed: a program may have ignored it.
     failure: Mutex<Option<String>>,
 }
 
@@ -32,7 +32,7 @@ impl Staging {
         }
     }
 
-    /// Forgets data that nobody is to see.
+    /// Discards data that is not to be committed.
     pub(crate) fn release(&self, data: &Arc<dyn Data>) {
         // Dropped when the lock is given up: that may ask the store.
         let _released = self.held().remove(&key(data));
@@ -66,8 +66,8 @@ impl Staging {
         outcome
     }
 
-    /// Commits everything, and what will be closed later at once; errors that were told to the
-    /// program when it closed a dataset are told once more.
+    /// Commits everything, and what will be closed later at once; errors that the program
+    /// got when it closed a dataset are reported once more.
     pub(crate) fn finish(&self) -> Result<(), String> {
         self.is_over.store(true, Ordering::Relaxed);
         let done = self.commit_all();
@@ -83,7 +83,7 @@ impl Staging {
 impl Drop for Staging {
     fn drop(&mut self) {
         // The file was closed before, and what came later was committed by itself: this is for a
-        // file whose opening failed half-way, and there is nobody left to tell.
+        // file whose opening failed half-way, and no caller is left to report an error to.
         let _ = self.commit_all();
     }
 }

@@ -1,7 +1,7 @@
 //! Attributes of a dataset in the schema of its Arrow file, for readers without HDF5.
 //!
 //! The skeleton's attributes are the true ones; these are a copy, made when a dataset whose
-//! attributes may have changed is closed. Numbers and texts are mirrored, single ones and lists of
+//! attributes may have changed is closed. Numbers and strings are mirrored, scalars and lists of
 //! one dimension; what is larger than a page, or of another kind, is left out.
 
 use std::ffi::{CStr, c_char};
@@ -66,7 +66,7 @@ fn mirror(host: &'static Host, under: Ptr, container: &Container, array: &Array)
     Some(())
 }
 
-/// The name and the value of an attribute as texts.
+/// The name and the value of an attribute as strings.
 fn text(host: &'static Host, attribute: &Attribute) -> Option<(String, String)> {
     let mut name = attribute.name()?;
     name.pop();
@@ -91,7 +91,7 @@ fn text(host: &'static Host, attribute: &Attribute) -> Option<(String, String)> 
             let words = words(host, attribute, wide, count)?;
             words.into_iter().map(|word| f64::from_bits(word).to_string()).collect()
         }
-        CLASS_STRING => texts(host, attribute, &kind, &space, count)?,
+        CLASS_STRING => strings(host, attribute, &kind, &space, count)?,
         _ => return None,
     };
     let value = match (single, values.as_slice()) {
@@ -114,8 +114,8 @@ fn words(host: &Host, attribute: &Attribute, kind: Hid, count: usize) -> Option<
     (done >= 0).then_some(values)
 }
 
-/// The values of texts, of a fixed or of a variable length.
-fn texts(
+/// The values of strings, of a fixed or of a variable length.
+fn strings(
     host: &'static Host,
     attribute: &Attribute,
     kind: &Id,
@@ -132,7 +132,7 @@ fn texts(
         return None;
     }
     let mut buffer = vec![0_u64; (bytes * count).div_ceil(size_of::<u64>())];
-    // SAFETY: there is room for all values; texts of variable length are pointers to texts that
+    // SAFETY: there is room for all values; strings of variable length are pointers to strings that
     // end, which are given back after they were copied.
     unsafe {
         let place = buffer.as_mut_ptr();

@@ -89,9 +89,10 @@ impl ChunkAnswers {
     }
 }
 
-/// In all versions, and all there is before HDF5 2.0: the program knows how long a chunk is.
+/// The arguments in all versions, and all of them before HDF5 2.0: the program knows how long a
+/// chunk is.
 #[repr(C)]
-struct Read {
+struct ReadArguments {
     offset: *const u64,
     filters: u32,
     buffer: *mut c_void,
@@ -99,21 +100,21 @@ struct Read {
 
 /// Since HDF5 2.0. The size is null for programs that were made for the older interface.
 #[repr(C)]
-struct SizedRead {
-    read: Read,
+struct SizedReadArguments {
+    read: ReadArguments,
     buffer_bytes: *mut usize,
 }
 
-/// What is to be read, in any version.
+/// The arguments of a read, in any version.
 struct Target {
     offset: *const u64,
     buffer: *mut c_void,
-    /// How long the program says its buffer is; it is told how long a chunk is.
+    /// The length of the program's buffer; receives the length of a chunk.
     buffer_bytes: Option<&'static mut usize>,
 }
 
 impl Target {
-    /// Says of the chunk that it passed no filters, too.
+    /// Also reports that the chunk passed no filters.
     ///
     /// # Safety
     ///
@@ -121,18 +122,18 @@ impl Target {
     unsafe fn of(version: (u32, u32, u32), arguments: Ptr) -> Self {
         // SAFETY: promised by the caller.
         unsafe {
-            let read = &mut *arguments.cast::<Read>();
+            let read = &mut *arguments.cast::<ReadArguments>();
             read.filters = 0;
             let buffer_bytes = match version.0 {
                 ..2 => None,
-                _ => (*arguments.cast::<SizedRead>()).buffer_bytes.as_mut(),
+                _ => (*arguments.cast::<SizedReadArguments>()).buffer_bytes.as_mut(),
             };
             Self { offset: read.offset, buffer: read.buffer, buffer_bytes }
         }
     }
 
-    /// Tells how long a chunk is. `None` when that was the question, or when the buffer is too
-    /// short for one: HDF5 itself then tells no more either, and writes nothing.
+    /// Reports how long a chunk is. `None` when that was the question, or when the buffer is too
+    /// short for one: HDF5 itself then reports no more either, and writes nothing.
     fn room_for(&mut self, chunk_bytes: usize) -> Result<Option<*mut u8>, String> {
         let room = self.buffer_bytes.as_deref().copied();
         if let Some(bytes) = self.buffer_bytes.as_deref_mut() {
@@ -165,7 +166,7 @@ struct WideWrite {
     buffer: *const c_void,
 }
 
-/// What is to be written, in any version.
+/// The arguments of a write, in any version.
 struct Write {
     offset: *const u64,
     bytes: u64,
@@ -193,7 +194,7 @@ impl Write {
 type Visit = unsafe extern "C" fn(*const u64, c_uint, u64, u64, Ptr) -> c_int;
 
 #[repr(C)]
-struct Each {
+struct VisitArguments {
     visit: Visit,
     data: Ptr,
 }
@@ -243,27 +244,27 @@ pub(crate) unsafe fn answer(
     Some(unsafe { chunks.operate(optional.operation, optional.arguments) })
 }
 
-/// What the chunks of a dataset take.
-pub(crate) struct Room {
+/// The space that the chunks of a dataset take.
+pub(crate) struct SpaceUsage {
     /// In bytes, with what the last ones have beyond the last row.
     pub(crate) bytes: u64,
-    /// As `H5Dget_space_status` says it.
+    /// As `H5Dget_space_status` returns it.
     pub(crate) status: c_int,
 }
 
-/// What the chunks of a dataset take, if its data is ours and has chunks.
-pub(crate) fn room(host: &'static Host, node: &Node) -> Option<Room> {
+/// The space that the chunks of a dataset take, if its data is ours and has chunks.
+pub(crate) fn room(host: &'static Host, node: &Node) -> Option<SpaceUsage> {
     let array = node.array(host).filter(|array| array.grows())?;
     let Some(chunks) = Chunks::of(host, array, node.native()) else {
         // The file of data, which says what chunks there are, is not there.
-        return Some(Room { bytes: array.bytes(node.native())?, status: ALL_ALLOCATED });
+        return Some(SpaceUsage { bytes: array.bytes(node.native())?, status: ALL_ALLOCATED });
     };
     let status = match chunks.count() {
         0 => NONE_ALLOCATED,
         count if count < chunks.room() => PART_ALLOCATED,
         _ => ALL_ALLOCATED,
     };
-    Some(Room { bytes: chunks.count().checked_mul(chunks.bytes())?, status })
+    Some(SpaceUsage { bytes: chunks.count().checked_mul(chunks.bytes())?, status })
 }
 
 impl<'a> Chunks<'a> {
@@ -334,7 +335,7 @@ impl<'a> Chunks<'a> {
                     let buffer = Memory::Source(asked.buffer.cast());
                     self.transfer(&self.place(asked.offset)?, buffer)?;
                 }
-                _ => return self.each(&*arguments.cast::<Each>()),
+                _ => return self.each(&*arguments.cast::<VisitArguments>()),
             }
         }
         Ok(0)
@@ -343,7 +344,7 @@ impl<'a> Chunks<'a> {
     /// # Safety
     ///
     /// HDF5 handed the visitor over.
-    unsafe fn each(&self, each: &Each) -> Result<c_int, String> {
+    unsafe fn each(&self, each: &VisitArguments) -> Result<c_int, String> {
         for index in 0..self.count() {
             let Some(offset) = self.offset(index) else { break };
             // SAFETY: promised by the caller.
@@ -478,9 +479,9 @@ mod tests {
         size: Option<&mut usize>,
     ) -> Result<Option<*mut u8>, String> {
         let buffer = buffer.map_or(std::ptr::null_mut(), |found| found.as_mut_ptr().cast());
-        let read = Read { offset: std::ptr::null(), filters: 7, buffer };
+        let read = ReadArguments { offset: std::ptr::null(), filters: 7, buffer };
         let buffer_bytes = size.map_or(std::ptr::null_mut(), std::ptr::from_mut);
-        let mut arguments = SizedRead { read, buffer_bytes };
+        let mut arguments = SizedReadArguments { read, buffer_bytes };
         // SAFETY: these are the arguments of either version.
         let mut target = unsafe { Target::of(version, (&raw mut arguments).cast()) };
         let found = target.room_for(CHUNK_BYTES);
@@ -488,7 +489,7 @@ mod tests {
         found
     }
 
-    /// Since HDF5 2.0 the program says how long its buffer is. The connector did not look, and
+    /// Since HDF5 2.0 the program passes the length of its buffer. The connector ignored it, and
     /// wrote a whole chunk into any buffer.
     #[test]
     fn a_buffer_that_is_too_short_is_not_written() {
@@ -517,7 +518,7 @@ mod tests {
 
     #[test]
     fn older_versions_have_no_size() {
-        // What lies behind the arguments of an older version is not looked at.
+        // What lies after the arguments of an older version is not read.
         let (mut buffer, mut stray) = (vec![0; CHUNK_BYTES], 1);
         let place = buffer.as_mut_ptr();
         assert_eq!(room(OLD, Some(&mut buffer), Some(&mut stray)), Ok(Some(place)));
@@ -525,9 +526,9 @@ mod tests {
         assert_eq!(room(NEW, Some(&mut buffer), None), Ok(Some(place)));
     }
 
-    /// A file may say any dimensions: a size that wraps around is no size.
+    /// A file may claim any dimensions: a size that wraps around is refused.
     #[test]
-    fn chunks_that_no_memory_holds_are_none() {
+    fn chunks_larger_than_memory_are_refused() {
         assert_eq!(chunk_bytes(&[3, 5], 8), Some(120));
         assert_eq!(chunk_bytes(&[1 << 32, 1 << 32], 1), None);
         assert_eq!(chunk_bytes(&[1 << 61], 8), None);

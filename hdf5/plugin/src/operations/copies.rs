@@ -1,4 +1,4 @@
-//! Copies of datasets get data of their own.
+//! Copies of datasets get their own data.
 //!
 //! `H5Ocopy` copies the skeleton's part of a dataset, which names the original's file. So after it
 //! every dataset of ours in the copy is made once more over a copy of that file, with its
@@ -74,7 +74,7 @@ struct Separation<'a> {
     kind: c_int,
     /// The original's skeleton.
     skeleton: PathBuf,
-    /// What took the place of datasets that more than one link leads to.
+    /// The replacements of datasets that more than one link leads to.
     made: HashMap<[u8; 16], NativeObject>,
 }
 

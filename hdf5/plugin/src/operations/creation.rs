@@ -1,7 +1,7 @@
 //! Making a dataset whose data is ours.
 //!
 //! The file of data is complete before the skeleton names it, so a process that is killed in
-//! between leaves a file that nobody names, never a name without a file.
+//! between leaves a file that no skeleton names, never a name without a file.
 
 use std::ffi::{CStr, c_int};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::mpi_processes::Ranks;
 use crate::node::Node;
 use crate::skeleton::creation_list::{external, name_data, set_external};
 use crate::skeleton::{file_name, object_path};
-use crate::tie::Within;
+use crate::tie::SkeletonFile;
 
 /// `H5D_FILL_VALUE_USER_DEFINED`.
 const FILL_IS_GIVEN: i32 = 2;
@@ -35,17 +35,17 @@ pub(crate) struct Draft {
     /// The creation property list for the skeleton.
     pub(crate) dcpl: Id,
     /// The data, if this process made it.
-    own: Option<Own>,
+    own: Option<CreatedData>,
 }
 
 /// Data that this process made.
-struct Own {
+struct CreatedData {
     source: Source,
     data: Arc<dyn Data>,
     container: Arc<Container>,
 }
 
-/// What HDF5 was asked to make.
+/// The arguments of a creation.
 #[derive(Clone, Copy)]
 pub(crate) struct Order {
     /// From where the name is seen.
@@ -148,7 +148,7 @@ impl Draft {
             .map_err(|error| format!("{}: {error}", made.source));
         let container = Arc::clone(&parent.container);
         container.staging.hold(&made.data);
-        let own = Own { source: made.source, data: made.data, container };
+        let own = CreatedData { source: made.source, data: made.data, container };
         let draft = Self { dcpl, own: Some(own) };
         let bytes = skeleton_bytes(host, order.kind, table);
         let marker = Marker { place: made.place, plain };
@@ -160,7 +160,7 @@ impl Draft {
         finished.map(|()| draft)
     }
 
-    /// Takes the data away again: the skeleton does not name it.
+    /// Removes the data: the skeleton does not name it.
     pub(crate) fn discard(&self) {
         if let Some(own) = &self.own {
             own.container.staging.release(&own.data);
@@ -173,7 +173,7 @@ impl Draft {
 pub(crate) fn ready(host: &'static Host, node: &Node, kind: c_int) -> Result<(), String> {
     let (under, ranks) = (node.native(), node.container.ranks.as_ref());
     match node.container.tie() {
-        Some(tie) => tie.ready(Within { host, under, kind, ranks }).map(drop),
+        Some(tie) => tie.ready(SkeletonFile { host, under, kind, ranks }).map(drop),
         None => Err("the file was not looked at when it was opened".to_owned()),
     }
 }
@@ -195,7 +195,7 @@ pub(crate) unsafe fn is_at_home(host: &Host, made: Ptr) -> bool {
     node.container.is_own(file_name(host, node.native(), KIND_DATASET).as_deref())
 }
 
-/// Takes a link away, seen from an object of the native connector.
+/// Removes a link, seen from an object of the native connector.
 ///
 /// # Safety
 ///

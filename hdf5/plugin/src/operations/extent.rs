@@ -82,7 +82,7 @@ fn shrink(
     Ok(done)
 }
 
-/// What new elements hold, for each column.
+/// The value of new elements, for each column.
 fn fill_of(host: &'static Host, node: &Node) -> Option<Vec<Vec<u8>>> {
     let dcpl = Id::of_list(host, get(host, node.native(), dataset::GET_CREATION)?)?;
     let kind = Id::of_type(host, get(host, node.native(), dataset::GET_TYPE)?)?;

@@ -1,8 +1,8 @@
 //! Datasets that are made without a link and get one later.
 //!
 //! h5py's `f["x"] = array` does so. The file of data should be called after the dataset, but when
-//! it was made nobody knew the name, and the skeleton's part of a dataset cannot be changed. So
-//! when the dataset gets its first link, the file is renamed, and the skeleton's part is made anew.
+//! it was made the name was not known, and the skeleton's part of a dataset cannot be changed. So
+//! when the dataset gets its first link, the file is renamed and the skeleton's part made again.
 
 use plasmon_hdf5_model::Marker;
 use plasmon_hdf5_sys::arguments::{HardLink, LINK_CREATE_HARD, dataset};
@@ -63,7 +63,7 @@ pub(crate) unsafe fn name(
         Some(made) => {
             let old = node.exchange(made);
             let dxpl = host.default_list(Lists::Transfer);
-            // SAFETY: the old part has no link and is used by nobody else: it ends here.
+            // SAFETY: the old part has no link and is not used elsewhere: it ends here.
             unsafe { (host.api.H5VLdataset_close)(old, host.native(), dxpl, std::ptr::null_mut()) };
             Some(())
         }

@@ -1,4 +1,4 @@
-//! What the tools ask: where the data of a dataset is, and if it is not Arrow, why.
+//! Reports for the tools: where the data of a dataset is, and why it is not Arrow.
 
 use std::ffi::{CStr, c_char, c_int};
 

@@ -1,4 +1,4 @@
-//! What callbacks do with datasets of ours besides reading and writing them.
+//! Operations on datasets of ours besides reading and writing them.
 
 pub(crate) mod attribute_mirror;
 pub(crate) mod chunks;

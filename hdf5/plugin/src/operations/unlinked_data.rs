@@ -16,7 +16,7 @@ use crate::node::Node;
 use crate::skeleton::creation_list::marker;
 use crate::skeleton::walk::{self, NativeObject};
 use crate::skeleton::{flush, get};
-use crate::tie::Within;
+use crate::tie::SkeletonFile;
 
 /// Removes the files of data that no dataset of an open skeleton names. Nothing is removed when the
 /// skeleton cannot be written or visited.
@@ -35,7 +35,7 @@ pub(crate) fn remove(host: &'static Host, node: &Node) {
     });
     if complete.is_some() && container.is_first() {
         let (under, ranks) = (node.native(), container.ranks.as_ref());
-        let from = Within { host, under, kind: KIND_FILE, ranks };
+        let from = SkeletonFile { host, under, kind: KIND_FILE, ranks };
         backend::keep_only(from, container, &wanted);
     }
 }

@@ -85,14 +85,14 @@ struct Source {
     is_ours: bool,
 }
 
-/// What is moved between one source and the memory.
+/// A transfer between one source and the memory.
 struct Job {
     source: Arc<Source>,
     memory: Id,
     selection: Id,
 }
 
-/// What is selected in the virtual dataset and in the memory.
+/// The selections in the virtual dataset and in the memory.
 struct MappedSelections {
     file: Id,
     memory: Id,
@@ -180,7 +180,7 @@ impl Virtual {
         Ok(())
     }
 
-    /// What a call selects, as spaces of ours; `None` where only HDF5 knows.
+    /// The selections of a call, as spaces of ours; `None` where only HDF5 has them.
     fn selected(&self, under: Ptr, call: &Call) -> Option<MappedSelections> {
         let host = self.host;
         let whole = Id::of_space(host, get(host, under, dataset::GET_SPACE)?)?;
@@ -217,7 +217,7 @@ impl Virtual {
         u64::try_from(points).unwrap_or(0)
     }
 
-    /// What of one selection is in another, as a part of what belongs to the former.
+    /// The part of one selection that is in another, within the space of the former.
     fn project(&self, selection: &Id, onto: &Id, within: &Id) -> Option<Id> {
         let [selection, onto, within] = [selection, onto, within].map(Id::get);
         let project = self.host.api.H5Sselect_project_intersection;
@@ -253,10 +253,10 @@ impl Virtual {
         Some(false)
     }
 
-    /// What is moved, in the order of the mappings.
+    /// The transfers, in the order of the mappings.
     fn jobs(&self, selected: &MappedSelections) -> Result<Vec<Job>, String> {
         let mut jobs = Vec::new();
-        let unclear = || "the parts of the virtual dataset cannot be told".to_owned();
+        let unclear = || "the parts of the virtual dataset cannot be determined".to_owned();
         for mapping in &self.mappings {
             for part in mapping.parts(&selected.file).ok_or_else(unclear)? {
                 if let Some(elements) = &part.elements {
@@ -273,7 +273,7 @@ impl Virtual {
         Ok(jobs)
     }
 
-    /// What is moved between one source and the memory; nothing when the source has none of it.
+    /// The transfer between one source and the memory; none when the source has none of it.
     fn job(
         &self,
         mapping: &Mapping,
@@ -415,7 +415,7 @@ impl Parts for Virtual {
         if self.state().all_native {
             return None;
         }
-        let _deeper = match Deeper::new() {
+        let _deeper = match DepthGuard::new() {
             Ok(deeper) => deeper,
             Err(error) => return Some(Err(Some(error))),
         };
@@ -458,9 +458,9 @@ fn prefix(host: &'static Host, under: Ptr) -> Option<PathBuf> {
 
 /// One virtual dataset that is shown by another one.
 /// Counted on the thread that made it.
-struct Deeper(PhantomData<*const ()>);
+struct DepthGuard(PhantomData<*const ()>);
 
-impl Deeper {
+impl DepthGuard {
     fn new() -> Result<Self, String> {
         if DEPTH.get() >= DEPTH_MAX {
             return Err(format!("virtual datasets show each other, more than {DEPTH_MAX} deep"));
@@ -470,7 +470,7 @@ impl Deeper {
     }
 }
 
-impl Drop for Deeper {
+impl Drop for DepthGuard {
     fn drop(&mut self) {
         DEPTH.set(DEPTH.get() - 1);
     }

@@ -119,7 +119,7 @@ pub(crate) fn copy(host: &'static Host, from: Ptr, to: Ptr) -> Option<()> {
     good
 }
 
-/// Goes over the attributes of a dataset, at most so many; `None` when one cannot be opened.
+/// Visits a limited number of attributes of a dataset; `None` when one cannot be opened.
 pub(crate) fn each(
     host: &'static Host,
     dataset: Ptr,

@@ -23,7 +23,7 @@ const NAME_BYTES: usize = 8192;
 /// The property of the list that has the external files.
 const EXTERNAL_FILES: &CStr = c"efl";
 
-/// What a creation property list in the skeleton says of our data.
+/// The record of our data in a creation property list of the skeleton.
 pub(crate) fn marker(host: &Host, dcpl: Hid) -> Option<(Marker, u64)> {
     let (name, offset, _) = external(host, dcpl)?;
     Some((Marker::of_name(&name)?, offset))
@@ -33,7 +33,7 @@ pub(crate) fn marker(host: &Host, dcpl: Hid) -> Option<(Marker, u64)> {
 pub(crate) fn external(host: &Host, dcpl: Hid) -> Option<(String, u64, u64)> {
     let mut name = vec![0_u8; NAME_BYTES];
     let (mut offset, mut bytes) = (0, 0);
-    // SAFETY: the list is open; the name is cut off at the room for it, and an end is put behind.
+    // SAFETY: the list is open; the name is cut off at the room for it, and terminated below.
     let done = unsafe {
         if (host.api.H5Pget_external_count)(dcpl) != 1 {
             return None;

@@ -54,7 +54,7 @@ functions! {
 }
 
 impl Python {
-    /// What `object.fileno()` says.
+    /// The result of `object.fileno()`.
     ///
     /// # Safety
     ///

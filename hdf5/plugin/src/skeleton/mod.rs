@@ -1,4 +1,4 @@
-//! What is asked of a skeleton and of the objects in it, by the native connector.
+//! Access to a skeleton and the objects in it, through the native connector.
 
 pub(crate) mod attributes;
 pub(crate) mod comment;

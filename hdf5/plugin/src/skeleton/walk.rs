@@ -73,7 +73,7 @@ impl Drop for NativeObject {
     }
 }
 
-/// What is known of an object.
+/// Information about an object.
 pub(crate) fn info(host: &Host, under: Ptr, kind: c_int) -> Option<ObjectInfo> {
     let mut info = ObjectInfo::default();
     let mut arguments = ObjectInfoOf {

@@ -25,7 +25,7 @@ use crate::vol::request;
 use crate::vol::token;
 use crate::vol::wrap;
 
-/// What makes the table of a slot.
+/// Makes the table of a slot.
 const TABLES: [fn() -> VolClass; HOSTS_MAX] = [
     table::<0>,
     table::<1>,

@@ -35,7 +35,7 @@ pass! {
     /// `H5Dset_extent`, `H5Drefresh` and `H5Dflush` in the skeleton.
     specific_native(object, arguments: Ptr, dxpl: Hid, request: Request) -> Herr =
         |api, under, native| (api.H5VLdataset_specific)(under, native, arguments, dxpl, request);
-    /// What the skeleton says of a dataset.
+    /// The skeleton's record of a dataset.
     get_native(object, arguments: Ptr, dxpl: Hid, request: Request) -> Herr =
         |api, under, native| (api.H5VLdataset_get)(under, native, arguments, dxpl, request);
     /// Operations of single connectors.
@@ -96,7 +96,7 @@ call! {
         }
         optional_native::<SLOT>(object, arguments, dxpl, request)
     };
-    /// What is known of a dataset.
+    /// Information about a dataset.
     get<SLOT>(object: Ptr, arguments: Ptr, dxpl: Hid, request: Request) -> Herr = {
         let host = host::of::<SLOT>();
         let done = get_native::<SLOT>(object, arguments, dxpl, request);

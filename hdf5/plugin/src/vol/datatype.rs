@@ -16,7 +16,7 @@ open! {
 }
 
 pass! {
-    /// What is known of a type.
+    /// Information about a type.
     get(object, arguments: Ptr, dxpl: Hid, request: Request) -> Herr =
         |api, under, native| (api.H5VLdatatype_get)(under, native, arguments, dxpl, request);
     /// `H5Tflush`, `H5Trefresh`.

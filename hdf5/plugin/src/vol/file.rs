@@ -24,7 +24,7 @@ use crate::skeleton::attributes;
 use crate::skeleton::comment;
 use crate::skeleton::file_object;
 use crate::skeleton::with_file;
-use crate::tie::{Tie, Within};
+use crate::tie::{SkeletonFile, Tie};
 use crate::vol::forward::{call, close, pass};
 
 /// The attribute of the root of a file that shows data of others.
@@ -34,7 +34,7 @@ const VIEW_IS_READ_ONLY: &str = "the file is a view of existing Arrow data, whic
                                  error message = 'Read-only file system'";
 
 pass! {
-    /// What is known of a file.
+    /// Information about a file.
     get(object, arguments: Ptr, dxpl: Hid, request: Request) -> Herr =
         |api, under, native| (api.H5VLfile_get)(under, native, arguments, dxpl, request);
     /// Operations of single connectors; netCDF needs those of the native one.
@@ -58,7 +58,7 @@ call! {
             }
         });
         let finish = || Node::of(object).map_or(Ok(()), |node| node.container.staging.finish());
-        if !told(host, guard::or(Ok(()), finish)) {
+        if !report(host, guard::or(Ok(()), finish)) {
             return -1;
         }
         guard::or((), || {
@@ -74,7 +74,7 @@ call! {
         let container = Node::of(object).map(|node| &node.container).filter(ranked).cloned();
         let done = close_native::<SLOT>(object, dxpl, request);
         let sync = || container.map_or(Ok(()), |container| container.sync());
-        if done >= 0 && !told(host, guard::or(Ok(()), sync)) { -1 } else { done }
+        if done >= 0 && !report(host, guard::or(Ok(()), sync)) { -1 } else { done }
     };
 }
 
@@ -106,16 +106,16 @@ impl Drop for NativeAccess {
     }
 }
 
-/// What a file named that is about to go.
+/// The data that a file named which is about to be replaced.
 #[derive(Default)]
-struct Earlier {
+struct ReplacedFile {
     /// Objects of stores.
     objects: Vec<Place>,
-    /// What tied it to its data, and the data, if that was its to change.
+    /// The tie to its data, and the data, if the file owned it.
     data: Option<(Tie, Home)>,
 }
 
-impl Earlier {
+impl ReplacedFile {
     /// That of a file under a name, if there is one.
     fn of(host: &'static Host, path: &Path) -> Self {
         let read = |under| {
@@ -159,9 +159,9 @@ pub(crate) unsafe extern "C" fn create<const SLOT: usize>(
     let first = Ranks::of_list(host, fapl).is_none_or(|ranks| ranks.is_first());
     let old = if flags & ACCESS_TRUNCATE != 0 && first {
         // SAFETY: HDF5 hands us a text that ends.
-        Earlier::of(host, &unsafe { path_of(name) })
+        ReplacedFile::of(host, &unsafe { path_of(name) })
     } else {
-        Earlier::default()
+        ReplacedFile::default()
     };
     // SAFETY: HDF5 hands us arguments as its interface defines them.
     let under =
@@ -188,7 +188,7 @@ fn settings(host: &Host, fapl: Hid) -> Option<Settings> {
     }
 }
 
-/// What is known of a file that is opened.
+/// Information about a file that is opened.
 ///
 /// # Safety
 ///
@@ -220,7 +220,7 @@ unsafe fn container(
 }
 
 /// Takes away what a file had that is no more.
-fn clear(host: &'static Host, container: &Container, old: Earlier) {
+fn clear(host: &'static Host, container: &Container, old: ReplacedFile) {
     if container.keeps_arrow && container.is_first() {
         guard::or((), || {
             let says = |path: &Path| with_file(host, path, |under| comment::data_of(host, under));
@@ -249,7 +249,7 @@ pub(crate) unsafe extern "C" fn open<const SLOT: usize>(
     if flags & ACCESS_WRITE != 0
         && guard::or(false, || attributes::has(host, under, KIND_FILE, VIEW))
     {
-        // SAFETY: the file was opened above, and nobody has seen it.
+        // SAFETY: the file was opened above, and not handed out yet.
         unsafe { (host.api.H5VLfile_close)(under, host.native(), dxpl, request) };
         host.push_error(Fault::Open, VIEW_IS_READ_ONLY);
         return std::ptr::null_mut();
@@ -258,7 +258,7 @@ pub(crate) unsafe extern "C" fn open<const SLOT: usize>(
     let container = unsafe { container(host, name, flags, fapl, settings) };
     container.learn(host, under);
     if let Err(error) = guard::or(Ok(()), || announce(host, under, &container)) {
-        // SAFETY: the file was opened above, and nobody has seen it.
+        // SAFETY: the file was opened above, and not handed out yet.
         unsafe { (host.api.H5VLfile_close)(under, host.native(), dxpl, request) };
         host.push_error(Fault::Open, &error);
         return std::ptr::null_mut();
@@ -273,12 +273,12 @@ fn announce(host: &'static Host, under: Ptr, container: &Container) -> Result<()
     if container.ranks.is_none() || !container.writable {
         return Ok(());
     }
-    let from = Within { host, under, kind: KIND_FILE, ranks: container.ranks.as_ref() };
+    let from = SkeletonFile { host, under, kind: KIND_FILE, ranks: container.ranks.as_ref() };
     tie.before_change(from, Path::new(""))
 }
 
-/// Whether something went well; if not, the program is told why.
-fn told(host: &Host, done: Result<(), String>) -> bool {
+/// Whether something succeeded; reports the error to the program if not.
+fn report(host: &Host, done: Result<(), String>) -> bool {
     done.map_err(|error| host.push_error(Fault::Write, &error)).is_ok()
 }
 
@@ -306,8 +306,8 @@ pub(crate) unsafe extern "C" fn specific<const SLOT: usize>(
                 let access = NativeAccess::of(host, named.fapl);
                 named.fapl = access.fapl;
                 let old = match deletes {
-                    true => Earlier::of(host, &path_of(named.name)),
-                    false => Earlier::default(),
+                    true => ReplacedFile::of(host, &path_of(named.name)),
+                    false => ReplacedFile::default(),
                 };
                 let done = call(std::ptr::null_mut(), (&raw mut named).cast());
                 if done >= 0 && deletes {
@@ -328,12 +328,12 @@ pub(crate) unsafe extern "C" fn specific<const SLOT: usize>(
             file::FLUSH => {
                 let node = Node::of(object);
                 let commit = || node.map_or(Ok(()), |node| node.container.staging.commit_all());
-                if !told(host, guard::or(Ok(()), commit)) {
+                if !report(host, guard::or(Ok(()), commit)) {
                     return -1;
                 }
                 let done = call(Node::under(object), arguments);
                 let sync = || node.map_or(Ok(()), |node| node.container.sync());
-                if done < 0 || told(host, guard::or(Ok(()), sync)) { done } else { -1 }
+                if done < 0 || report(host, guard::or(Ok(()), sync)) { done } else { -1 }
             }
             _ => call(Node::under(object), arguments),
         }

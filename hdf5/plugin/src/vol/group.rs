@@ -18,7 +18,7 @@ open! {
 }
 
 pass! {
-    /// What is known of a group.
+    /// Information about a group.
     get(object, arguments: Ptr, dxpl: Hid, request: Request) -> Herr =
         |api, under, native| (api.H5VLgroup_get)(under, native, arguments, dxpl, request);
     /// Operations of single connectors.

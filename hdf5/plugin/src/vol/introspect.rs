@@ -1,4 +1,4 @@
-//! What the connector says about itself.
+//! The connector's information about itself.
 //!
 //! Asked for the connector at the end of the chain it names the native one: by that HDF5 knows that
 //! functions of its interface of 1.10, which the wheels of h5py and PyTables use, are allowed.
@@ -39,7 +39,7 @@ pub(crate) unsafe extern "C" fn connector<const SLOT: usize>(
     }
 }
 
-/// What the connector can do: what the native one can.
+/// The capabilities of the connector: those of the native one.
 pub(crate) unsafe extern "C" fn capabilities<const SLOT: usize>(
     _info: *const c_void,
     flags: *mut u64,

@@ -42,7 +42,7 @@ call! {
         request: Request) -> Herr = {
         if arguments.cast::<i32>().read() == LINK_DELETE && let Some(node) = Node::of(object) {
             let host = host::of::<SLOT>();
-            // What cannot be looked at stays behind, and takes room.
+            // Data that cannot be examined is not removed, and takes room.
             guard::or(None, || host.keeping_errors(|| unlinked_data::note(host, node, &*place)));
         }
         specific_native::<SLOT>(object, place, arguments, dxpl, request)

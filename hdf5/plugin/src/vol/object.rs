@@ -23,7 +23,7 @@ pass! {
         target_name: Text, ocpypl: Hid, lcpl: Hid, dxpl: Hid, request: Request) -> Herr =
         |api, under, native| (api.H5VLobject_copy)(under, from, name, Node::under(target), to,
             target_name, native, ocpypl, lcpl, dxpl, request);
-    /// What is known of an object.
+    /// Information about an object.
     get(object, place: *const Location, arguments: Ptr, dxpl: Hid, request: Request) -> Herr =
         |api, under, native| (api.H5VLobject_get)(under, place, native, arguments, dxpl, request);
     /// `H5Oexists_by_name`, `H5Ovisit`, `H5Oflush`, reference counts.

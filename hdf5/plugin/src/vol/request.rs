@@ -25,7 +25,7 @@ ask! {
     notify(callback: Ptr, context: Ptr) = H5VLrequest_notify;
     /// Ends it early.
     cancel(status: *mut c_int) = H5VLrequest_cancel;
-    /// What is known of it.
+    /// Information about it.
     specific(arguments: Ptr) = H5VLrequest_specific;
     /// Operations of single connectors.
     optional(arguments: Ptr) = H5VLrequest_optional;

@@ -1,4 +1,4 @@
-//! What a libhdf5 gets that the connector cannot serve: a connector that opens no file.
+//! The connector for a libhdf5 that cannot be served: it opens no file.
 //!
 //! A plugin that fails to load ends an h5py program at its import. This one loads, and says what is
 //! wrong when a file is opened.
@@ -24,7 +24,7 @@ pub(crate) fn class() -> &'static VolClass {
     static CLASS: OnceLock<VolClass> = OnceLock::new();
     CLASS.get_or_init(|| {
         // SAFETY: an all-zero table is one without callbacks, which HDF5 allows; the pointers in
-        // it are options, or texts that are set right below.
+        // it are options, or strings that are set right below.
         let mut class: VolClass = unsafe { std::mem::zeroed() };
         class.version = CLASS_VERSION;
         class.value = connector::VALUE;

@@ -10,7 +10,7 @@ use crate::container::Container;
 use crate::host;
 use crate::node::Node;
 
-/// What is needed to wrap an object that comes up during a call.
+/// The context for wrapping an object that comes up during a call.
 struct Context {
     under: Ptr,
     container: Arc<Container>,
@@ -23,7 +23,7 @@ pub(crate) unsafe extern "C" fn get_object<const SLOT: usize>(object: *const c_v
     unsafe { (host.api.H5VLget_object)(Node::under(object.cast_mut()), host.native()) }
 }
 
-/// What wrapping will need.
+/// The context for wrapping.
 pub(crate) unsafe extern "C" fn get_context<const SLOT: usize>(
     object: *const c_void,
     out: *mut Ptr,

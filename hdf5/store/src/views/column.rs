@@ -31,7 +31,7 @@ impl Column {
         self.bytes
     }
 
-    /// What it is called.
+    /// Its name.
     pub fn name(&self) -> &str {
         &self.name
     }

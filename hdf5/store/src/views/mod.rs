@@ -7,7 +7,7 @@
 //! ```
 //!
 //! What lies in a store is read where it is. A file is read when its column is asked for, and kept
-//! as long as anybody has the column open. Nothing can be written.
+//! as long as the column is open. Nothing can be written.
 
 mod column;
 mod error;

@@ -21,12 +21,12 @@ use super::flat::flat;
 
 /// How long bringing an object back from a file may take.
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
-/// What stands before the stream in a file: its magic, padded.
+/// The bytes before the stream in a file: its magic, padded.
 const FILE_START_BYTES: usize = 8;
 /// How many rows of a Parquet file are decoded at once.
 const ROWS: usize = 1 << 16;
 
-/// Reads a column that is to have so many bytes of values.
+/// Reads a column that is to have a number of bytes of values.
 ///
 /// # Errors
 ///
@@ -78,7 +78,7 @@ fn of_file(path: &Path, name: &str, text: &str) -> Result<Column, Error> {
     flattened(arrays, name, text)
 }
 
-/// What a file holds, as far as there is memory for it.
+/// The bytes of a file, as far as there is memory for them.
 fn whole_file(file: &mut File) -> io::Result<Buffer> {
     let length = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX);
     let mut bytes = Vec::new();
