@@ -21,7 +21,7 @@ fn null(name: &str) -> Error {
 ///
 /// The pointer is null, or points to a value that stays as it is during the call.
 pub(crate) unsafe fn borrow<'a, T>(pointer: *const T, name: &str) -> Result<&'a T> {
-    // SAFETY: the caller's promise; null is told apart here.
+    // SAFETY: promised by the caller; null is handled here.
     unsafe { pointer.as_ref() }.ok_or_else(|| null(name))
 }
 
@@ -31,7 +31,7 @@ pub(crate) unsafe fn borrow<'a, T>(pointer: *const T, name: &str) -> Result<&'a 
 ///
 /// As [`borrow`], and the value is not used otherwise during the call.
 pub(crate) unsafe fn borrow_mut<'a, T>(pointer: *mut T, name: &str) -> Result<&'a mut T> {
-    // SAFETY: the caller's promise; null is told apart here.
+    // SAFETY: promised by the caller; null is handled here.
     unsafe { pointer.as_mut() }.ok_or_else(|| null(name))
 }
 
@@ -47,19 +47,19 @@ pub(crate) fn check_out<T>(pointer: *mut T, name: &str) -> Result<()> {
 /// The pointer is null, or points to memory of the caller for one value, initialized or not.
 pub(crate) unsafe fn write_out<T>(pointer: *mut T, name: &str, value: T) -> Result<()> {
     check_out(pointer, name)?;
-    // SAFETY: not null, and the caller's promise says the rest.
+    // SAFETY: not null, and the caller promises the rest.
     unsafe { pointer.write(value) };
     Ok(())
 }
 
-/// Writes a result that the caller may not want.
+/// Writes an optional result.
 ///
 /// # Safety
 ///
 /// As [`write_out`].
 pub(crate) unsafe fn write_optional<T>(pointer: *mut T, value: T) {
     if !pointer.is_null() {
-        // SAFETY: not null, and the caller's promise says the rest.
+        // SAFETY: not null, and the caller promises the rest.
         unsafe { pointer.write(value) };
     }
 }
@@ -82,7 +82,7 @@ pub(crate) unsafe fn clear_out<T>(pointer: *mut *mut T, name: &str) -> Result<()
 /// As [`write_out`].
 pub(crate) unsafe fn give<T>(pointer: *mut *mut T, name: &str, value: T) -> Result<()> {
     check_out(pointer, name)?;
-    // SAFETY: not null, and the caller's promise says the rest.
+    // SAFETY: not null, and the caller promises the rest.
     unsafe { pointer.write(Box::into_raw(Box::new(value))) };
     Ok(())
 }
@@ -112,7 +112,7 @@ pub(crate) unsafe fn array<'a, T>(pointer: *const T, count: usize, name: &str) -
         )));
     }
     check_out(pointer.cast_mut(), name)?;
-    // SAFETY: not null, of a possible length, and the caller's promise says the rest.
+    // SAFETY: not null, of a possible length, and the caller promises the rest.
     Ok(unsafe { slice::from_raw_parts(pointer, count) })
 }
 
@@ -131,7 +131,7 @@ pub(crate) unsafe fn array_mut<'a, T>(
         return Ok(&mut []);
     }
     check_out(pointer, name)?;
-    // SAFETY: not null, and the caller's promise says the rest; nothing is read through it.
+    // SAFETY: not null, and the caller promises the rest; nothing is read through it.
     Ok(unsafe { slice::from_raw_parts_mut(pointer.cast(), count) })
 }
 
@@ -147,7 +147,7 @@ pub(crate) unsafe fn optional_text<'a>(
     if pointer.is_null() {
         return Ok(None);
     }
-    // SAFETY: not null, and the caller's promise says the rest.
+    // SAFETY: not null, and the caller promises the rest.
     let text = unsafe { CStr::from_ptr(pointer) };
     text.to_str().map(Some).map_err(|_| bad_request(format!("\"{name}\" is not UTF-8")))
 }
@@ -184,13 +184,13 @@ pub(crate) fn timeout(timeout_ms: i64) -> Option<Duration> {
 ///
 /// # Safety
 ///
-/// The pointer is null or points to a struct whose first field, `struct_bytes`, says how many bytes
+/// The pointer is null or points to a struct whose first field, `struct_bytes`, is how many bytes
 /// of it the caller has.
 pub(crate) unsafe fn options<T: Copy>(pointer: *const T, defaults: T, name: &str) -> Result<T> {
     if pointer.is_null() {
         return Ok(defaults);
     }
-    // SAFETY: the struct begins with its size, says the caller.
+    // SAFETY: the struct begins with its size, as the caller ensures.
     let bytes = unsafe { pointer.cast::<usize>().read() };
     if bytes < size_of::<usize>() || bytes > size_of::<T>() {
         return Err(bad_request(format!(
@@ -200,7 +200,7 @@ pub(crate) unsafe fn options<T: Copy>(pointer: *const T, defaults: T, name: &str
         )));
     }
     let mut options = defaults;
-    // SAFETY: `bytes` bytes are readable at the pointer, says its own size field, and fit
+    // SAFETY: `bytes` bytes are readable at the pointer by its own size field, and fit
     // `options`; both are structs of integers and pointers.
     unsafe {
         std::ptr::copy_nonoverlapping(pointer.cast::<u8>(), (&raw mut options).cast::<u8>(), bytes);

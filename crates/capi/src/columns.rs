@@ -172,11 +172,11 @@ pub unsafe extern "C" fn plasmon_put_arrow(
     done(|| {
         // SAFETY: the caller gives a stream that is consumed here, or null.
         let stream = unsafe { consume(stream, "stream", FFI_ArrowArrayStream::from_raw) }?;
-        // An object whose id is told to nobody could not be used.
+        // An object whose id the caller does not receive could not be used.
         check_out(id, "id")?;
         // SAFETY: the caller gives an open store, or null.
         let store = unsafe { borrow(store, "store") }?;
-        // SAFETY: the caller gives options as the header says, or null.
+        // SAFETY: the caller gives options as the header requires, or null.
         let options = unsafe { put_options(options) }?;
         // SAFETY: the caller gives a table of plasmon_pool_open, or null.
         let table = unsafe { pool.as_ref() };
@@ -266,7 +266,7 @@ pub unsafe extern "C" fn plasmon_builder_append_values(
     done(|| {
         // SAFETY: the caller gives a builder, or null.
         let builder = unsafe { borrow_mut(builder, "builder") }?;
-        // SAFETY: the caller gives so many bytes, or null when there are none.
+        // SAFETY: the caller gives that many bytes, or null when there are none.
         let values = unsafe { array(values.cast::<u8>(), bytes, "values") }?;
         of_columns(builder.column(column)?.append_raw(values))
     })
@@ -312,7 +312,7 @@ pub unsafe extern "C" fn plasmon_builder_finish(
         check_out(id, "id")?;
         // SAFETY: the caller gives a builder, or null.
         let builder = unsafe { borrow_mut(builder, "builder") }?;
-        // SAFETY: the caller gives options as the header says, or null.
+        // SAFETY: the caller gives options as the header requires, or null.
         let options = unsafe { put_options(options) }?;
         let finished = match &mut builder.built {
             Target::Column(column) => column.finish(&options),

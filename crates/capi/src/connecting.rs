@@ -99,11 +99,11 @@ impl Default for plasmon_start_options {
 
 /// # Safety
 ///
-/// As the header says of the struct.
+/// As the header requires of the struct.
 unsafe fn connect_options(pointer: *const plasmon_connect_options) -> Result<ConnectOptions> {
     // SAFETY: the caller's promise, passed on.
     let given = unsafe { options(pointer, plasmon_connect_options::default(), "options") }?;
-    // SAFETY: the texts of the struct are terminated, or null.
+    // SAFETY: the strings of the struct are terminated, or null.
     let socket = unsafe { optional_text(given.socket, "socket") }?.map(PathBuf::from);
     // SAFETY: the same.
     let name = unsafe { optional_text(given.name, "name") }?.unwrap_or_default().to_owned();
@@ -130,17 +130,17 @@ unsafe fn connect_options(pointer: *const plasmon_connect_options) -> Result<Con
 
 /// # Safety
 ///
-/// As the header says of the struct.
+/// As the header requires of the struct.
 unsafe fn start_options(pointer: *const plasmon_start_options) -> Result<StartOptions> {
     // SAFETY: the caller's promise, passed on.
     let given = unsafe { options(pointer, plasmon_start_options::default(), "start") }?;
-    // SAFETY: the texts of the struct are terminated, or null.
+    // SAFETY: the strings of the struct are terminated, or null.
     let daemon = unsafe { optional_text(given.daemon, "daemon") }?.map(PathBuf::from);
-    // SAFETY: the struct says how many settings there are.
+    // SAFETY: the struct has the number of settings.
     let given_settings = unsafe { array(given.settings, given.settings_count, "settings") }?;
     let mut settings = Vec::with_capacity(given_settings.len());
     for setting in given_settings {
-        // SAFETY: the texts of a setting are terminated, or null, which is refused.
+        // SAFETY: the strings of a setting are terminated, or null, which is refused.
         let key = unsafe { text(setting.key, "key") }?;
         // SAFETY: the same.
         settings.push((key.to_owned(), unsafe { text(setting.value, "value") }?.to_owned()));

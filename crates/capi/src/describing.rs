@@ -106,7 +106,7 @@ pub unsafe extern "C" fn plasmon_list(
         unsafe { clear_out(listing, "listing") }?;
         // SAFETY: the caller gives an open store, or null.
         let store = unsafe { borrow(store, "store") }?;
-        // SAFETY: the caller gives texts with a terminating zero, or null.
+        // SAFETY: the caller gives strings with a terminating zero, or null.
         let filter = unsafe { filter(name_space, prefix) }?;
         // SAFETY: the caller gives room for a pointer, or null.
         unsafe { give(listing, "listing", plasmon_listing(store.0.listing(&filter))) }

@@ -55,7 +55,7 @@ macro_rules! texts_of {
     ($code:expr, $($name:ident),+ $(,)?) => {
         match $code {
             $(Some(Code::$name) => {
-                // The two texts are constants of the code; the zero makes them C's.
+                // The two strings are constants of the code; the zero makes them C's.
                 const KEY: &str = Code::$name.key();
                 const ADVICE: &str = Code::$name.advice();
                 (terminated!(KEY), terminated!(ADVICE))
@@ -80,7 +80,7 @@ macro_rules! terminated {
     }};
 }
 
-fn texts(code: i32) -> (*const c_char, *const c_char) {
+fn strings(code: i32) -> (*const c_char, *const c_char) {
     if code == PLASMON_OK {
         return (c"ok".as_ptr(), c"".as_ptr());
     }
@@ -119,13 +119,13 @@ fn texts(code: i32) -> (*const c_char, *const c_char) {
 /// See the header.
 #[unsafe(no_mangle)]
 pub extern "C" fn plasmon_code_key(code: i32) -> *const c_char {
-    texts(code).0
+    strings(code).0
 }
 
 /// See the header.
 #[unsafe(no_mangle)]
 pub extern "C" fn plasmon_code_advice(code: i32) -> *const c_char {
-    texts(code).1
+    strings(code).1
 }
 
 #[cfg(test)]
@@ -135,9 +135,9 @@ mod tests {
     use std::ffi::CStr;
 
     #[test]
-    fn every_code_has_its_texts_in_c() {
+    fn every_code_has_its_strings_in_c() {
         let text = |pointer| {
-            // SAFETY: the functions give static texts with a terminating zero.
+            // SAFETY: the functions give static strings with a terminating zero.
             unsafe { CStr::from_ptr(pointer) }.to_str().unwrap()
         };
         for code in Code::ALL {
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_is_told_and_does_not_pass_the_border() {
+    fn a_panic_is_reported_and_does_not_pass_the_border() {
         let code = crate::boundary::run(|| panic!("on purpose"));
         assert_eq!(code, PLASMON_PANIC);
         let mut facts = plasmon_error::default();

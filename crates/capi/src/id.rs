@@ -50,7 +50,7 @@ pub unsafe extern "C" fn plasmon_id_of_name(
     id: *mut plasmon_id,
 ) -> i32 {
     done(|| {
-        // SAFETY: the caller gives texts with a terminating zero, or null.
+        // SAFETY: the caller gives strings with a terminating zero, or null.
         let name_space = unsafe { optional_text(name_space, "name_space") }?;
         // SAFETY: the same.
         let name = name_of(name_space, unsafe { text(name, "name") }?)?;

@@ -27,9 +27,9 @@ thread_local! {
 }
 
 fn keep(message: String, facts: Facts) {
-    // A zero byte within would end the text early: what is behind it is of no use to C.
+    // A zero byte within would end the C string early, and hide what comes after it.
     let message = CString::new(message.replace('\0', " ")).unwrap_or_default();
-    // A thread that is ending has nobody left to ask.
+    // In a thread that is ending, no later call can ask for the error.
     let _ = LAST.try_with(|last| last.replace(Last { message, facts }));
 }
 
@@ -45,7 +45,7 @@ pub(crate) fn remember(error: Error) {
     keep(error.to_string(), facts);
 }
 
-/// Keeps what a panic said, with the code that stands for a panic.
+/// Keeps the message of a panic, with the code of panics.
 pub(crate) fn remember_panic(panic: &(dyn Any + Send), code: i32) {
     let said = panic
         .downcast_ref::<&str>()

@@ -48,11 +48,11 @@ pub unsafe extern "C" fn plasmon_get_many(
     done(|| {
         // SAFETY: the caller gives an open store, or null.
         let store = unsafe { borrow(store, "store") }?;
-        // SAFETY: the caller gives so many ids, or null when there are none.
+        // SAFETY: the caller gives that many ids, or null when there are none.
         let ids = unsafe { ids(ids_given, count) }?;
-        // SAFETY: the caller gives room for so many pointers.
+        // SAFETY: the caller gives room for that many pointers.
         let buffers = unsafe { array_mut(buffers, count, "buffers") }?;
-        // SAFETY: the caller gives room for so many codes.
+        // SAFETY: the caller gives room for that many codes.
         let codes = unsafe { array_mut(codes, count, "codes") }?;
         let all = store.0.get_many(&ids, timeout(timeout_ms))?;
         for ((got, buffer), code) in all.into_iter().zip(buffers).zip(codes) {

@@ -56,7 +56,7 @@ pub unsafe extern "C" fn plasmon_subscribe(
         unsafe { clear_out(subscription, "subscription") }?;
         // SAFETY: the caller gives an open store, or null.
         let store = unsafe { borrow(store, "store") }?;
-        // SAFETY: the caller gives texts with a terminating zero, or null.
+        // SAFETY: the caller gives strings with a terminating zero, or null.
         let subscribed = store.0.subscribe(&unsafe { filter(name_space, prefix) }?)?;
         // SAFETY: the caller gives room for a pointer.
         unsafe { give(subscription, "subscription", plasmon_subscription(subscribed)) }

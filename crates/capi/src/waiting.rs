@@ -59,9 +59,9 @@ pub unsafe extern "C" fn plasmon_states(
     done(|| {
         // SAFETY: the caller gives an open store, or null.
         let store = unsafe { borrow(store, "store") }?;
-        // SAFETY: the caller gives so many ids, or null when there are none.
+        // SAFETY: the caller gives that many ids, or null when there are none.
         let found = store.0.states(&unsafe { ids(ids_given, count) }?)?;
-        // SAFETY: the caller gives room for so many states.
+        // SAFETY: the caller gives room for that many states.
         unsafe { write_states(states, &found) }
     })
 }
@@ -79,10 +79,10 @@ pub unsafe extern "C" fn plasmon_wait(
     done(|| {
         // SAFETY: the caller gives an open store, or null.
         let store = unsafe { borrow(store, "store") }?;
-        // SAFETY: the caller gives so many ids, or null when there are none.
+        // SAFETY: the caller gives that many ids, or null when there are none.
         let ids = unsafe { ids(ids_given, count) }?;
         let found = store.0.wait(&ids, wanted, timeout(timeout_ms))?;
-        // SAFETY: the caller gives room for so many states.
+        // SAFETY: the caller gives room for that many states.
         unsafe { write_states(states, &found) }
     })
 }
@@ -102,7 +102,7 @@ pub unsafe extern "C" fn plasmon_wait_start(
         unsafe { clear_out(pending, "pending") }?;
         // SAFETY: the caller gives an open store, or null.
         let store = unsafe { borrow(store, "store") }?;
-        // SAFETY: the caller gives so many ids, or null when there are none.
+        // SAFETY: the caller gives that many ids, or null when there are none.
         let ids = unsafe { ids(ids_given, count) }?;
         let wait = store.0.start_wait(&ids, wanted, timeout(timeout_ms))?;
         // SAFETY: the caller gives room for a pointer.
@@ -137,7 +137,7 @@ pub unsafe extern "C" fn plasmon_pending_poll(
             return Ok(PLASMON_PENDING);
         };
         pending.taken = true;
-        // SAFETY: the caller gives room for so many states.
+        // SAFETY: the caller gives room for that many states.
         unsafe { write_states(states, &answer?) }?;
         Ok(PLASMON_OK)
     })

@@ -69,14 +69,14 @@ impl Default for plasmon_put_options {
 
 /// # Safety
 ///
-/// As the header says of the struct.
+/// As the header requires of the struct.
 pub(crate) unsafe fn put_options(pointer: *const plasmon_put_options) -> Result<PutOptions> {
     if pointer.is_null() {
         return Ok(PutOptions::default());
     }
     // SAFETY: the caller's promise, passed on.
     let given = unsafe { options(pointer, plasmon_put_options::default(), "options") }?;
-    // SAFETY: the pointers of the struct are null, or what the header says of them.
+    // SAFETY: the pointers of the struct are null, or as the header requires.
     let id = unsafe { given.id.as_ref() }.map(plasmon_id::id);
     // SAFETY: the same.
     let name_space = unsafe { optional_text(given.name_space, "name_space") }?;
@@ -144,7 +144,7 @@ pub unsafe extern "C" fn plasmon_put(
     done(|| {
         // SAFETY: the caller gives an open store, or null.
         let store = unsafe { borrow(store, "store") }?;
-        // SAFETY: the caller gives so many bytes, or null when there are none.
+        // SAFETY: the caller gives that many bytes, or null when there are none.
         let data = unsafe { array(data.cast::<u8>(), bytes, "data") }?;
         // SAFETY: the caller gives an initialized struct, or null.
         let put = store.0.put(data, &unsafe { put_options(options) }?)?;
@@ -166,11 +166,11 @@ pub unsafe extern "C" fn plasmon_put_parts(
     done(|| {
         // SAFETY: the caller gives an open store, or null.
         let store = unsafe { borrow(store, "store") }?;
-        // SAFETY: the caller gives so many parts, or null when there are none.
+        // SAFETY: the caller gives that many parts, or null when there are none.
         let given = unsafe { array(parts, count, "parts") }?;
         let mut parts = Vec::with_capacity(given.len());
         for part in given {
-            // SAFETY: each part has so many bytes, or null when there are none.
+            // SAFETY: each part has that many bytes, or null when there are none.
             parts.push(unsafe { array(part.data.cast::<u8>(), part.bytes, "part") }?);
         }
         // SAFETY: the caller gives an initialized struct, or null.
@@ -294,12 +294,12 @@ pub unsafe extern "C" fn plasmon_delete(
     done(|| {
         // SAFETY: the caller gives an open store, or null.
         let store = unsafe { borrow(store, "store") }?;
-        // SAFETY: the caller gives so many ids, or null when there are none.
+        // SAFETY: the caller gives that many ids, or null when there are none.
         let codes = store.0.delete(&unsafe { id::ids(ids, count) }?)?;
         if outcomes.is_null() {
             return Ok(());
         }
-        // SAFETY: the caller gives room for so many codes.
+        // SAFETY: the caller gives room for that many codes.
         let room = unsafe { array_mut(outcomes, count, "outcomes") }?;
         for (to, code) in room.iter_mut().zip(codes) {
             to.write(code.map_or(PLASMON_OK, |code: Code| i32::from(code.number())));
@@ -351,7 +351,7 @@ pub unsafe extern "C" fn plasmon_touch(
     done(|| {
         // SAFETY: the caller gives an open store, or null.
         let store = unsafe { borrow(store, "store") }?;
-        // SAFETY: the caller gives so many ids, or null when there are none.
+        // SAFETY: the caller gives that many ids, or null when there are none.
         store.0.touch(&unsafe { id::ids(ids, count) }?)
     })
 }

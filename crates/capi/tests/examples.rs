@@ -48,8 +48,8 @@ fn compile(source: &str, linking: Linking, into: &Path) -> PathBuf {
         }
     }
     let output = compiler.output().unwrap();
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{source} does not compile:\n{told}");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{source} does not compile:\n{errors}");
     program
 }
 
@@ -66,9 +66,9 @@ fn runs(source: &str, linking: Linking) {
         .env("PLASMON_LINGER_MS", "100")
         .output()
         .unwrap();
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{source} ended with {}:\n{told}", output.status);
-    assert!(String::from_utf8_lossy(&output.stdout).ends_with(": ok\n"), "{source}:\n{told}");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{source} ended with {}:\n{errors}", output.status);
+    assert!(String::from_utf8_lossy(&output.stdout).ends_with(": ok\n"), "{source}:\n{errors}");
 }
 
 #[test]

@@ -19,12 +19,12 @@ use crate::target;
 const VARIABLE: &str = "PLASMON_COMPLETE";
 
 /// How long a completion waits for a store that does not answer.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The most names that are offered; more would not be read.
 const CANDIDATES_MAX: usize = 1000;
 
-/// What the commands take that are written in Python and have no declaration here. A test of the
+/// The arguments of the commands that are written in Python and not declared here. A test of the
 /// package compares them with its own.
 const HDF5_WORDS: &[&str] = &[
     "plugin-path",
@@ -64,12 +64,12 @@ const DEMO_WORDS: &[&str] = &[
 const PATHS_WORDS: &[&str] =
     &["--cmake", "--daemon", "--help", "--include", "--json", "--lib", "--pkg-config"];
 
-/// Answers a shell about this command line, and does not return if one asks.
+/// Answers a shell's request for completions; does not return after that.
 pub(crate) fn answer(command: fn() -> clap::Command) {
     CompleteEnv::with_factory(command).var(VARIABLE).complete();
 }
 
-/// What the shell of this name runs at its start so that it asks.
+/// The script that the shell of this name runs at its start to enable completion.
 pub(crate) fn script(shell: &str) -> std::io::Result<Vec<u8>> {
     let mut script = Vec::new();
     let shells = Shells::builtins();
@@ -135,7 +135,7 @@ fn store() -> Option<Client> {
             .or_else(|| std::env::var_os("PLASMON_SOCKET").map(Into::into)),
         name: "plasmon completion".to_owned(),
         channel: false,
-        request_timeout: PATIENCE,
+        request_timeout: TIMEOUT,
         ..ConnectOptions::default()
     };
     Client::connect(&options).ok()

@@ -59,7 +59,7 @@ pub(crate) struct Facts {
     pub(crate) id: Option<ObjectId>,
 }
 
-/// What is known of an error.
+/// The facts of an error.
 pub(crate) fn facts(error: &anyhow::Error) -> Facts {
     let of_code = |code: Code, has_object| Facts {
         exit: exit_code(code, has_object),
@@ -67,9 +67,9 @@ pub(crate) fn facts(error: &anyhow::Error) -> Facts {
         ..Facts::default()
     };
     for cause in error.chain() {
-        if let Some(told) = cause.downcast_ref::<ObjectFailure>() {
-            let object = Some(told.object.clone());
-            return Facts { object, id: told.id, ..of_code(told.code, true) };
+        if let Some(failure) = cause.downcast_ref::<ObjectFailure>() {
+            let object = Some(failure.object.clone());
+            return Facts { object, id: failure.id, ..of_code(failure.code, true) };
         }
         if let Some(error) = cause.downcast_ref::<Error>() {
             let id = error.id();

@@ -34,7 +34,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints what is wrong with the command line, or the help or version that was asked for.
+/// Prints what is wrong with the command line, or the requested help or version.
 fn wrong(error: &clap::Error) -> ExitCode {
     let wants_json = std::env::args_os().take_while(|it| it != "--").any(|it| it == "--json");
     if !error.use_stderr() || !wants_json {

@@ -112,7 +112,7 @@ impl Output {
 
     /// Prints a note that is not an error to the standard error.
     pub(crate) fn warn(&self, text: &str) {
-        // A warning that nobody can read changes nothing.
+        // A warning that cannot be written changes nothing.
         let _ = writeln!(io::stderr(), "plasmon: warning: {text}");
     }
 
@@ -134,7 +134,7 @@ impl Output {
             };
             writeln!(err, "{own} {error:#}")
         };
-        // Nothing is left to tell it to when the standard error is closed.
+        // The error cannot be reported when the standard error is closed.
         drop(written);
     }
 }

@@ -10,10 +10,10 @@ use plasmon_proto::object::ObjectInfo;
 use crate::arguments::Selection;
 use crate::output::now_ms;
 use crate::pattern;
-use crate::target::{is_id_start, shown};
+use crate::target::{display_name, is_id_start};
 
 impl Selection {
-    /// Whether nothing is said, so that all objects are meant.
+    /// Whether no filter is given, so that all objects are selected.
     pub(crate) fn is_empty(&self) -> bool {
         let Self { namespace, prefix, older, larger, unnamed } = self;
         let named = namespace.is_some() || prefix.is_some();
@@ -45,7 +45,7 @@ impl Selection {
 
 /// Whether an object's name, as it is shown, fits one of the patterns; or its id begins so.
 fn fits(object: &ObjectInfo, patterns: &[String]) -> bool {
-    let (name, id) = (object.name.as_ref().map(shown), object.id.to_string());
+    let (name, id) = (object.name.as_ref().map(display_name), object.id.to_string());
     patterns.iter().any(|text| {
         name.as_ref().is_some_and(|name| pattern::matches(text, name))
             || (is_id_start(text) || text.len() == id.len())

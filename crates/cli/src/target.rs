@@ -34,10 +34,10 @@ const ALIKE_MIN: f64 = 0.84;
 /// How many names are suggested.
 const SUGGESTIONS_MAX: usize = 3;
 
-/// An object as the command line says it.
+/// An object as named on the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Target {
-    /// What was typed.
+    /// The argument as typed.
     pub(crate) text: String,
     /// The object's id.
     pub(crate) id: ObjectId,
@@ -83,17 +83,17 @@ impl Target {
 
     /// The object as an error calls it: by its name as well as its id.
     pub(crate) fn described(&self, store: &Client) -> String {
-        // What cannot be asked is left out: there is another error to tell.
+        // A failed request is ignored: another error is being reported.
         let named = |id| store.stat(id).ok().flatten().and_then(|object| object.name);
         let name = self.name.clone().or_else(|| named(&self.id));
         name.map_or_else(
             || format!("object {}", self.id),
-            |name| format!("\"{}\" ({})", shown(&name), self.id),
+            |name| format!("\"{}\" ({})", display_name(&name), self.id),
         )
     }
 
     /// An error about this object, with the name that was typed.
-    pub(crate) fn told(&self, store: &Client, error: Error) -> anyhow::Error {
+    pub(crate) fn failure(&self, store: &Client, error: Error) -> anyhow::Error {
         let text = match error.code() {
             Code::Absent => self.absent(store),
             Code::Exists => {
@@ -115,7 +115,7 @@ impl Target {
         let Some(name) = &self.name else {
             return format!("no object has the id {}: `plasmon ls --long` shows ids", self.id);
         };
-        let typed = shown(name);
+        let typed = display_name(name);
         let near = nearest(&typed, &names(store));
         let advice = match &near[..] {
             [] => "`plasmon ls` lists the objects".to_owned(),
@@ -126,7 +126,7 @@ impl Target {
 }
 
 /// A name as it is typed.
-pub(crate) fn shown(name: &Name) -> String {
+pub(crate) fn display_name(name: &Name) -> String {
     let is_plain = name.namespace.is_empty()
         && !name.text.contains(':')
         && name.text.parse::<ObjectId>().is_err();
@@ -167,8 +167,8 @@ pub(crate) fn is_id_start(text: &str) -> bool {
 /// The names of objects, as they are typed.
 pub(crate) fn names(store: &Client) -> Vec<String> {
     let objects = store.listing(&Filter::default()).take(LOOKED_AT_MAX);
-    // This is for a suggestion: a store that does not answer has told an error before.
-    objects.map_while(Result::ok).filter_map(|object| Some(shown(&object.name?))).collect()
+    // This is for a suggestion: a store that does not answer has caused an error before.
+    objects.map_while(Result::ok).filter_map(|object| Some(display_name(&object.name?))).collect()
 }
 
 /// The names that are most like the one that was typed, quoted.
@@ -185,9 +185,9 @@ fn nearest(typed: &str, names: &[String]) -> Vec<String> {
     scored.iter().take(SUGGESTIONS_MAX).map(|(_, name)| format!("\"{name}\"")).collect()
 }
 
-/// What an object is called in a table: its name, or nothing.
+/// The name of an object in a table, or "-".
 pub(crate) fn name_of(object: &ObjectInfo) -> String {
-    object.name.as_ref().map_or_else(|| "-".to_owned(), shown)
+    object.name.as_ref().map_or_else(|| "-".to_owned(), display_name)
 }
 
 /// A duration of this many seconds, as flags give it.
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_and_names_are_told_apart() {
+    fn ids_and_names_are_distinguished() {
         let id = ObjectId::new([0xab; 20]);
         assert_eq!(object(&id.to_string()).unwrap(), id);
         assert_eq!(object("x").unwrap(), Name::new("", "x").unwrap().id());
@@ -224,8 +224,8 @@ mod tests {
         let id = "ab".repeat(20);
         for (namespace, text) in [("", "x"), ("n", "x"), ("n", "a:b"), ("", "a:b"), ("", &id)] {
             let name = Name::new(namespace, text).unwrap();
-            assert_eq!(object(&shown(&name)).unwrap(), name.id(), "{name:?}");
-            assert_eq!(new_name(&shown(&name), None).unwrap(), name);
+            assert_eq!(object(&display_name(&name)).unwrap(), name.id(), "{name:?}");
+            assert_eq!(new_name(&display_name(&name), None).unwrap(), name);
             assert_eq!(new_name(text, Some(namespace)).unwrap(), name);
         }
         assert!(new_name(&id, None).unwrap_err().to_string().contains("read as an id"));

@@ -1,4 +1,4 @@
-//! What every native function does at its border: panics and errors become exceptions.
+//! The boundary of every native function: panics and errors become exceptions.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -11,7 +11,7 @@ use plasmon_client::{Buffer, Code, Error, ObjectReader, Writer};
 use crate::boundary::{Failure, run};
 use crate::shuffle_store::{RunId, ShuffleStore};
 
-/// What one `ByteBuffer` covers at most.
+/// The most bytes that one `ByteBuffer` covers.
 const BUFFER_BYTES_MAX: u64 = i32::MAX as u64;
 
 fn text(env: &mut JNIEnv<'_>, string: &JString<'_>) -> Result<String, Failure> {
@@ -34,7 +34,7 @@ fn lent<T>(value: T) -> jlong {
 /// `number` is what [`lent`] gave for a `T` that was not [`taken`] back.
 unsafe fn borrowed<'a, T>(number: jlong) -> &'a T {
     debug_assert_ne!(number, 0, "Java passed an unknown handle");
-    // SAFETY: the pointer comes from a box that nobody has freed, as the caller ensures.
+    // SAFETY: the pointer comes from a box that is not freed yet, as the caller ensures.
     unsafe { &*(number as *const T) }
 }
 
@@ -42,10 +42,10 @@ unsafe fn borrowed<'a, T>(number: jlong) -> &'a T {
 ///
 /// # Safety
 ///
-/// `number` is what [`lent`] gave for a `T`, and nobody uses it during or after this call.
+/// `number` is what [`lent`] gave for a `T`, and is not used elsewhere during or after this call.
 unsafe fn taken<T>(number: jlong) -> Box<T> {
     debug_assert_ne!(number, 0, "Java passed an unknown handle");
-    // SAFETY: the pointer comes from a box that nobody else looks at, as the caller ensures.
+    // SAFETY: the pointer comes from a box that is not used elsewhere, as the caller ensures.
     unsafe { Box::from_raw(number as *mut T) }
 }
 
@@ -82,8 +82,8 @@ pub extern "system" fn Java_org_plasmon_shuffle_NativeStore_connect0<'local>(
             text(env, &word)
         };
         let (socket, client, namespace) = (word(0)?, word(1)?, word(2)?);
-        let (patience, awaits) = (milliseconds(timeout_ms), awaits != 0);
-        Ok(lent(ShuffleStore::connect(socket.into(), client, namespace, patience, awaits)?))
+        let (timeout, awaits) = (milliseconds(timeout_ms), awaits != 0);
+        Ok(lent(ShuffleStore::connect(socket.into(), client, namespace, timeout, awaits)?))
     })
 }
 
@@ -230,7 +230,7 @@ pub extern "system" fn Java_org_plasmon_shuffle_NativeStore_openInMemory0<'local
 fn lend_pin(env: &mut JNIEnv<'_>, found: Buffer, pin: &JLongArray<'_>) -> Result<jobject, Failure> {
     let (address, bytes) = (found.data().as_ptr().cast_mut(), found.data().len());
     // SAFETY: the pin holds the memory, and Java's class for pins gives the buffer up before it
-    // releases the pin. Nobody writes through the buffer: that class only lends it read-only.
+    // releases the pin. The buffer is not written to: that class lends it read-only.
     let buffer = unsafe { buffer_over(env, address, bytes) }?;
     let pinned = lent::<Buffer>(found);
     if let Err(error) = env.set_long_array_region(pin, 0, &[pinned]) {

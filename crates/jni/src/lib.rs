@@ -9,7 +9,7 @@
 //! Stores, writers and pins are Rust values that Java holds by number. Java's classes own them:
 //! each frees what it holds once, and no `ByteBuffer` of it outlives it. A store is only
 //! disconnected, never freed, because threads of a stopping executor may still be in a call; there
-//! is one for each Spark application, so what stays behind is a few hundred bytes.
+//! is one for each Spark application, so a few hundred bytes are leaked.
 //!
 //! Every function catches panics and turns errors into a `StoreException` with the stable key of
 //! the error's code. All may be called from any thread. Deliberately absent: any knowledge of what

@@ -20,7 +20,7 @@ pub struct RunId {
     pub shuffle: i32,
     /// Spark's number of the attempt, unique within the application.
     pub map: i64,
-    /// The run; 0 is the last one to be sealed and says how many there are.
+    /// The run; 0 is the last one to be sealed and has their number.
     pub run: i32,
 }
 
@@ -37,7 +37,7 @@ impl RunId {
     }
 }
 
-/// What the names of all runs of a shuffle begin with.
+/// The common prefix of the names of all runs of a shuffle.
 fn prefix(shuffle: i32) -> String {
     format!("shuffle-{shuffle}/")
 }
@@ -48,7 +48,7 @@ pub struct ShuffleStore {
     store: Client,
     namespace: String,
     /// For how long to wait for the store, and for what was spilled to come back.
-    patience: Duration,
+    timeout: Duration,
     /// Whether sealing waits for the daemon's verdict, which only a quota makes worth knowing: the
     /// names of runs are the application's own, and each is used once.
     awaits_verdicts: bool,
@@ -60,16 +60,16 @@ impl ShuffleStore {
         socket: PathBuf,
         client: String,
         namespace: String,
-        patience: Duration,
+        timeout: Duration,
         awaits_verdicts: bool,
     ) -> Result<Self> {
         let options = ConnectOptions {
             socket: Some(socket),
             name: client,
-            connect_timeout: patience,
+            connect_timeout: timeout,
             ..ConnectOptions::default()
         };
-        Ok(Self { store: Client::connect(&options)?, namespace, patience, awaits_verdicts })
+        Ok(Self { store: Client::connect(&options)?, namespace, timeout, awaits_verdicts })
     }
 
     /// Starts a store of the application's own, which ends with its last client.
@@ -106,16 +106,16 @@ impl ShuffleStore {
 
     #[cold]
     fn open_slowly(&self, id: &ObjectId) -> Result<Buffer> {
-        // A run that is not there will never come: only what is spilled is worth waiting for.
+        // A run that does not exist will never come: only a spilled one is worth waiting for.
         let state = self.store.states(&[*id])?.first().copied();
         match state {
-            Some(state) if state.is_readable() => self.store.get(id, Some(self.patience)),
+            Some(state) if state.is_readable() => self.store.get(id, Some(self.timeout)),
             Some(state) => Err(Error::of_state("opening a run of a shuffle", *id, state)),
             None => Err(Error::new(Code::Absent, "opening a run of a shuffle").with_id(*id)),
         }
     }
 
-    /// Pins a run that is in memory; `None` when it is spilled, or not there at all.
+    /// Pins a run that is in memory; `None` when it is spilled or does not exist.
     pub fn open_in_memory(&self, id: RunId) -> Result<Option<Buffer>> {
         Ok(self.store.take_now(&self.name(id)?.id()))
     }
@@ -125,19 +125,19 @@ impl ShuffleStore {
         self.store.open(&self.name(id)?.id())
     }
 
-    /// Deletes so many runs of one attempt, from the first; those that are gone are no error.
+    /// Deletes the first `runs` runs of one attempt; a run that is gone is not an error.
     pub fn delete_attempt(&self, shuffle: i32, map: i64, runs: i32) -> Result<()> {
         let name = |run| Ok(self.name(RunId { shuffle, map, run })?.id());
         let ids = (0..runs).map(name).collect::<Result<Vec<_>>>()?;
         self.delete(&ids).map(drop)
     }
 
-    /// Deletes whatever any attempt left of a shuffle; how many objects that were.
+    /// Deletes all objects of a shuffle, of any attempt; returns their number.
     pub fn delete_shuffle(&self, shuffle: i32) -> Result<usize> {
         self.delete_listed(Some(prefix(shuffle)))
     }
 
-    /// Deletes whatever the application left; how many objects that were.
+    /// Deletes all objects of the application; returns their number.
     pub fn delete_application(&self) -> Result<usize> {
         self.delete_listed(None)
     }

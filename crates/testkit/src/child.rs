@@ -33,13 +33,13 @@ pub fn errand() -> Option<(String, ConnectOptions)> {
     Some((errand, options))
 }
 
-/// In a child: says something to the test.
+/// In a child: sends a line to the test.
 pub fn say(word: &str) {
     // The test harness writes to the same output without ending its line.
     println!("\nSAY {word}");
 }
 
-/// In a child: waits until the test says something, or for ever if it is to be killed.
+/// In a child: waits for a line of the test, or forever if it is to be killed.
 pub fn hear() -> String {
     let mut line = String::new();
     std::io::stdin().read_line(&mut line).unwrap();
@@ -62,7 +62,7 @@ impl ChildProcess {
         Self { child, output, input }
     }
 
-    /// The next thing that it says.
+    /// The next line that it sends.
     pub fn heard(&mut self) -> String {
         loop {
             let mut line = String::new();

@@ -4,7 +4,7 @@
 /// its device, and libraries are on others.
 const MEMFD: &str = "/memfd:";
 
-/// The parts of this process's memory, as first address, address behind the last, and memfd.
+/// The parts of this process's memory, as first address, address after the last, and memfd.
 fn mappings() -> Vec<(usize, usize, u64)> {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
     let parsed = maps.lines().filter(|line| line.contains(MEMFD)).filter_map(|line| {

@@ -75,7 +75,7 @@ pub fn readable(fd: impl AsFd, within: Duration) -> bool {
 }
 
 /// The capacity is a bound: what all extents of these processes take of the machine's memory does
-/// not exceed it by more than the stated slack, whatever a test did.
+/// not exceed it by more than the stated slack, after any test.
 pub fn memory_is_within_bounds(pids: &[u32], capacity_bytes: u64) {
     let slack = (capacity_bytes / RESIDENT_SLACK_PER_CAPACITY).max(RESIDENT_SLACK_BYTES_MIN);
     // What was dropped last is given back by a thread of the daemon's.

@@ -15,7 +15,7 @@ pub struct TestStore {
 }
 
 impl TestStore {
-    /// With a capacity of so many bytes.
+    /// With a capacity in bytes.
     pub fn new(capacity_bytes: u64) -> Self {
         Self::with(capacity_bytes, &[])
     }

@@ -39,7 +39,7 @@ static void put_and_get(const plasmon_store *store) {
     options.metadata_bytes = strlen("text/plain");
     check(plasmon_put(store, "hello, world", 12, &options, &id), "put");
 
-    /* A name is an id: whoever knows the name finds the object. */
+    /* A name determines the id, so a client that knows the name finds the object. */
     check(plasmon_id_of_name("examples", "greeting", &same), "id");
     assert(memcmp(&id, &same, sizeof id) == 0);
     check(plasmon_get(store, &same, PLASMON_NOW, &buffer), "get");

@@ -1,5 +1,5 @@
 /*
- * Forks and forbidden writes: a child has a connection of its own, sees and releases nothing of
+ * Forks and forbidden writes: a child has its own connection, sees and releases nothing of
  * its parent's, and a reader that writes to a sealed object dies of it and changes nothing.
  */
 #undef NDEBUG

@@ -1,4 +1,4 @@
-//! `plasmon doctor`: checks the machine and the store, and says what to change.
+//! `plasmon doctor`: checks the machine and the store, and suggests changes.
 
 use std::fs;
 use std::time::{Duration, Instant};

@@ -14,7 +14,7 @@ use crate::output::{Output, bytes};
 use crate::progress;
 use crate::target::{self, Target};
 
-/// Writes the object where the arguments say. A file appears whole or not at all.
+/// Writes the object to the file of the arguments. A file appears whole or not at all.
 pub(super) fn get(store: &Client, get: &Get, output: &Output) -> Result<()> {
     let buffer = find(store, get)?;
     let kind = file_type(get, buffer.tag())?;
@@ -47,7 +47,7 @@ pub(super) fn get(store: &Client, get: &Get, output: &Output) -> Result<()> {
     })
 }
 
-/// The object, waiting for it as long as the arguments say.
+/// The object, waiting for it up to the timeout of the arguments.
 fn find(store: &Client, get: &Get) -> Result<Buffer> {
     let object = Target::find(store, &get.object)?;
     let id = object.id;
@@ -69,7 +69,7 @@ fn find(store: &Client, get: &Get) -> Result<Buffer> {
         }
         found => found,
     };
-    found.map_err(|error| object.told(store, error))
+    found.map_err(|error| object.failure(store, error))
 }
 
 /// The file to write; a dash is the standard output, as everywhere.
@@ -121,7 +121,7 @@ pub(super) fn replace(
         fs::rename(scratch, path).with_context(|| format!("cannot write {}", path.display()))
     });
     if result.is_err() {
-        // The first error is the one to tell; a leftover that cannot be removed changes nothing.
+        // The first error is reported; a leftover that cannot be removed changes nothing.
         let _ = fs::remove_file(scratch);
     }
     result

@@ -26,7 +26,7 @@ use crate::target::{self, Target};
 pub(super) fn ingest(store: &Client, ingest: &Ingest, output: &Output) -> Result<()> {
     let start = Instant::now();
     let name = target::new_name(&ingest.name, ingest.kept.namespace.as_deref())?;
-    let object = Target::parse(&target::shown(&name))?;
+    let object = Target::parse(&target::display_name(&name))?;
     let options = ingest.kept.options(&name)?;
     let files = ingest.files.iter().map(|path| {
         let kind = FileType::of_table(path, ingest.format)?;
@@ -46,7 +46,7 @@ pub(super) fn ingest(store: &Client, ingest: &Ingest, output: &Output) -> Result
             put::write(store, InputFile::table(table)?, options, &object, output)?
         }
         Destination::Builder(mut table) => table.finish(&options).map_err(|error| match error {
-            Error::Store(error) => object.told(store, error),
+            Error::Store(error) => object.failure(store, error),
             error => error.into(),
         })?,
     };
@@ -81,7 +81,7 @@ const WAYS_OUT: &str = "start the store with more capacity, or ingest fewer file
 fn no_room(store: &Client, table: &TableBuilder, error: Error) -> anyhow::Error {
     let rows = table.rows();
     let capacity = bytes(store.capacity_bytes());
-    let told = match error.code() {
+    let advice = match error.code() {
         Code::StoreFull => format!(
             "the store is full after {rows} rows: delete objects, start the store with \
              --spill-dir so that others make room, or wait for room with --patience"
@@ -92,10 +92,10 @@ fn no_room(store: &Client, table: &TableBuilder, error: Error) -> anyhow::Error 
         ),
         _ => return error.into(),
     };
-    anyhow::Error::from(error).context(told)
+    anyhow::Error::from(error).context(advice)
 }
 
-/// What the rows are collected in.
+/// The builder of the rows.
 enum Destination {
     Builder(Box<TableBuilder>),
     /// Of a table with a type that has no builder, such as the strings of polars' files.

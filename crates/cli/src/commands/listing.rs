@@ -105,7 +105,7 @@ fn spill_text(status: &Status) -> String {
     )
 }
 
-/// When the daemon ends by itself.
+/// When the idle daemon ends.
 fn end_text(status: &Status) -> String {
     match (status.starter_pid, status.linger_ms) {
         (0, None) => "with `plasmon stop`".to_owned(),
@@ -159,7 +159,7 @@ fn long(objects: &[ObjectInfo], output: &Output) -> String {
     output.table(&head, &rows, &[3, 4, 5])
 }
 
-/// A table that fits a terminal: ids are as short as tells them apart, and names are cut where the
+/// A table that fits a terminal: ids are as short as is unambiguous, and names are cut where the
 /// terminal is too narrow for them.
 pub(super) fn short(objects: &[ObjectInfo], output: &Output) -> String {
     let digits = digits_needed(objects);
@@ -188,7 +188,7 @@ const NAME_MIN: usize = 12;
 /// Digits of an id that are shown at least.
 const ID_DIGITS: usize = 8;
 
-/// How many digits tell the ids of these objects apart.
+/// How many digits distinguish the ids of these objects.
 fn digits_needed(objects: &[ObjectInfo]) -> usize {
     let mut ids: Vec<String> = objects.iter().map(|object| object.id.to_string()).collect();
     ids.sort_unstable();

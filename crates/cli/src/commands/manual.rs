@@ -1,4 +1,4 @@
-//! `plasmon man`: pages of the manual, made from the `--help` texts.
+//! `plasmon man`: pages of the manual, made from the text of `--help`.
 
 use std::fs;
 use std::io::Write;

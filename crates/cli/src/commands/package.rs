@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::arguments::Arguments;
 
-/// What the interpreter runs: the module, if it has the package.
+/// The interpreter's program: it runs the module, if it has the package.
 const RUN: &str = "
 import importlib.util, runpy, sys
 module = sys.argv.pop(1)
@@ -29,13 +29,13 @@ pub(super) fn run(module: &str, what: &str, rest: &[String], arguments: &Argumen
          plasmon, or name an interpreter that has it with PLASMON_PYTHON",
         python = python.display()
     );
-    let told = if arguments.json {
+    let encoded = if arguments.json {
         json!({ "error": missing, "code": "failed", "object": null, "id": null }).to_string()
     } else {
         format!("plasmon: {missing}")
     };
     let mut command = Command::new(&python);
-    command.args(["-c", RUN, module, &told]);
+    command.args(["-c", RUN, module, &encoded]);
     command.args(arguments.json.then_some("--json")).args(rest);
     if let Some(socket) = &arguments.socket {
         command.env("PLASMON_SOCKET", socket);

@@ -34,7 +34,7 @@ fn one(store: &Client, put: &Put, path: &Path, output: &Output) -> Result<()> {
             .context("the file's name is not UTF-8: name the object with --name")?,
     };
     let name = target::new_name(text, put.kept.namespace.as_deref())?;
-    let object = Target::parse(&target::shown(&name))?;
+    let object = Target::parse(&target::display_name(&name))?;
     let reading = progress::counted(&format!("reading {}", path.display()), output.is_json());
     let loaded = formats::load(path, kind)?;
     reading.finish_and_clear();
@@ -59,11 +59,11 @@ pub(super) fn write(
     object: &Target,
     output: &Output,
 ) -> Result<ObjectId> {
-    let told = |error| object.told(store, error);
+    let failure = |error| object.failure(store, error);
     let options = PutOptions { metadata: loaded.metadata.clone(), tag: loaded.tag, ..options };
-    let mut writer = store.create(loaded.data_bytes, &options).map_err(told)?;
+    let mut writer = store.create(loaded.data_bytes, &options).map_err(failure)?;
     let bar = progress::bytes(loaded.data_bytes, &object.text, output.is_json());
     loaded.write(&mut writer, &|done| bar.inc(done))?;
     bar.finish_and_clear();
-    writer.seal().map_err(told)
+    writer.seal().map_err(failure)
 }

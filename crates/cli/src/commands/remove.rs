@@ -14,7 +14,7 @@ use crate::output::{Output, bytes, count};
 use crate::pattern::is_pattern;
 use crate::target::Target;
 
-/// Deletes what the arguments say.
+/// Deletes the objects of the arguments.
 pub(super) fn remove(store: &Client, remove: &Remove, output: &Output) -> Result<()> {
     let selects = remove.all || !remove.selection.is_empty();
     let has_patterns = remove.objects.iter().any(|text| is_pattern(text));
@@ -48,7 +48,7 @@ fn by_name(store: &Client, objects: &[String], output: &Output) -> Result<()> {
             continue;
         };
         let error = Error::new(code, "deleting object").with_id(target.id);
-        failed.push(target.told(store, error));
+        failed.push(target.failure(store, error));
     }
     tell(failed, output)
 }
@@ -64,7 +64,7 @@ fn tell(failed: Vec<anyhow::Error>, output: &Output) -> Result<()> {
 /// Deletes what flags and patterns select, after a question.
 fn by_selection(store: &Client, remove: &Remove, output: &Output) -> Result<()> {
     let mut objects = remove.selection.objects(store, &remove.objects)?;
-    // What composites are made of goes with the last of them.
+    // The members of composites are deleted with the last of them.
     objects.retain(|object| object.holders == 0);
     if objects.is_empty() {
         if let Some(pattern) = remove.objects.first() {
@@ -93,12 +93,12 @@ fn by_selection(store: &Client, remove: &Remove, output: &Output) -> Result<()> 
                 deleted += 1;
                 freed += size(object);
             }
-            // Another process was quicker, or it went with a composite.
+            // Another process was quicker, or it was deleted with a composite.
             Some(Code::Absent | Code::Deleted | Code::Evicted) => {}
             Some(code) => {
                 let target = Target::parse(&object.id.to_string())?;
                 let error = Error::new(code, "deleting object").with_id(object.id);
-                failed.push(target.told(store, error));
+                failed.push(target.failure(store, error));
             }
         }
     }

@@ -14,7 +14,7 @@ use crate::failure::usage;
 use crate::output::{Output, bytes};
 
 /// How long a daemon may take until it accepts connections, and to end.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Starts a daemon that outlives this command.
 pub(super) fn start(arguments: &Arguments, start: &Start, output: &Output) -> Result<()> {
@@ -38,7 +38,7 @@ pub(super) fn start(arguments: &Arguments, start: &Start, output: &Output) -> Re
     for (key, value) in &settings {
         checked.set(key, value).map_err(|bad| usage(bad.to_string()))?;
     }
-    let options = StartOptions { settings, timeout: PATIENCE, ..StartOptions::default() };
+    let options = StartOptions { settings, timeout: TIMEOUT, ..StartOptions::default() };
     let (started, replaced) = plasmon_client::start_or_take_over(&options)?;
     let mut connect = connecting::options(arguments);
     connect.socket = Some(started.socket.clone());
@@ -89,7 +89,7 @@ pub(super) fn stop(store: &Client, output: &Output) -> Result<()> {
     let status = store.status()?;
     let processes = [status.pid, status.keeper_pid];
     store.shutdown()?;
-    let deadline = std::time::Instant::now() + PATIENCE;
+    let deadline = std::time::Instant::now() + TIMEOUT;
     while processes.iter().any(|&pid| lives(pid)) {
         if std::time::Instant::now() > deadline {
             anyhow::bail!("process {} was told to stop but still runs", status.pid);

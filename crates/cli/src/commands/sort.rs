@@ -92,9 +92,9 @@ fn into_store(
             }
         }
     };
-    let sealed = sealed.map_err(told)?;
+    let sealed = sealed.map_err(with_advice)?;
     let count = sealed.len();
-    let names = (0..count).map(|at| Ok(target::shown(&partition_name(name, at, count)?)));
+    let names = (0..count).map(|at| Ok(target::display_name(&partition_name(name, at, count)?)));
     Ok((sealed.iter().map(|one| one.rows).sum(), names.collect::<Result<_>>()?))
 }
 
@@ -112,12 +112,12 @@ fn is_no_room(error: &anyhow::Error) -> bool {
     error.downcast_ref::<Error>().is_some_and(Error::is_no_room)
 }
 
-/// An error in the words of the command line.
-fn told(error: anyhow::Error) -> anyhow::Error {
+/// An error with the advice that fits the command line.
+fn with_advice(error: anyhow::Error) -> anyhow::Error {
     match error.downcast_ref::<Error>() {
         Some(Error::Exists { name, .. }) => anyhow::anyhow!(
             "object {} exists already: choose another --name, or delete it",
-            target::shown(name)
+            target::display_name(name)
         ),
         _ => error,
     }

@@ -1,4 +1,4 @@
-//! What `plasmon sort` reads: files and objects, as one table, in memory or batch by batch.
+//! The inputs of `plasmon sort`: files and objects, as one table, in memory or batch by batch.
 
 use std::path::{Path, PathBuf};
 
@@ -110,7 +110,7 @@ fn object(
 ) -> Result<(SchemaRef, Vec<RecordBatch>, u64)> {
     let store = connect().context("it is not a file, and an object needs a store")?;
     let object = Target::find(&store, name)?;
-    let buffer = store.get_existing(&object.id).map_err(|error| object.told(&store, error))?;
+    let buffer = store.get_existing(&object.id).map_err(|error| object.failure(&store, error))?;
     if !matches!(buffer.tag(), tag::ARROW_STREAM | tag::COMPOSITE) {
         bail!("the object holds {}, not a table", formats::kind(buffer.tag()));
     }

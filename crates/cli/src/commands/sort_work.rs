@@ -15,7 +15,7 @@ use crate::progress;
 /// How often the bar is drawn.
 const DRAW: Duration = Duration::from_millis(100);
 
-/// What is asked for.
+/// The command's arguments.
 pub(super) struct Work<'a> {
     pub(super) sort: &'a Sort,
     pub(super) order: &'a [SortKey],

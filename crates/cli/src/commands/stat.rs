@@ -18,7 +18,7 @@ pub(super) fn stat(store: &Client, text: &str, output: &Output) -> Result<()> {
     let target = Target::find(store, text)?;
     let Some(object) = store.stat(&target.id)? else {
         let error = Error::new(Code::Absent, "describing the object").with_id(target.id);
-        return Err(target.told(store, error));
+        return Err(target.failure(store, error));
     };
     let shape = shape(store, &object);
     let mut all = document(&object);

@@ -24,7 +24,7 @@ const BAR_CELLS: usize = 40;
 /// Objects of which the largest are found; of more objects none are listed.
 const OBJECTS_MAX: u64 = 20_000;
 
-/// Objects that are shown where no terminal says how many fit.
+/// How many objects are shown without a terminal, whose size would limit them.
 const OBJECTS_SHOWN: usize = 10;
 
 /// Lines beside those of the objects, without clients.
@@ -70,7 +70,7 @@ impl Sort {
     }
 }
 
-/// What is shown, and how.
+/// The state of the view.
 struct View {
     sort: Sort,
     reverse: bool,

@@ -10,7 +10,7 @@ use plasmon_proto::object::ObjectState;
 use serde_json::json;
 
 use crate::output::{Output, bytes, clock, now_ms};
-use crate::target::shown;
+use crate::target::display_name;
 
 /// Names that are remembered for when their objects go; more objects are shown by their ids.
 const NAMES_MAX: usize = 100_000;
@@ -68,7 +68,7 @@ impl Names {
         let mut names = HashMap::new();
         for object in store.listing(filter).take(NAMES_MAX) {
             let object = object?;
-            names.extend(object.name.map(|name| (object.id, shown(&name))));
+            names.extend(object.name.map(|name| (object.id, display_name(&name))));
         }
         Ok(Self(names))
     }
@@ -82,7 +82,7 @@ impl Names {
             return Ok(Some(name.clone()));
         }
         let name = store.stat(&notice.id)?.and_then(|object| object.name);
-        let name = name.as_ref().map(shown);
+        let name = name.as_ref().map(display_name);
         if let (Some(name), true) = (&name, self.0.len() < NAMES_MAX) {
             self.0.insert(notice.id, name.clone());
         }

@@ -1,4 +1,4 @@
-//! What a file holds, by its ending or as the caller says.
+//! The type of a file, by its extension or by the caller's choice.
 //!
 //! An ending that is not known is refused: bytes in a file whose name promises something else would
 //! be noticed only by the program that reads it.
@@ -15,24 +15,24 @@ use crate::arguments::Format;
 const TABLES: &str = ".parquet, .arrow, .feather, .ipc, .arrows, .csv, .tsv, .json, .jsonl or \
                       .ndjson; those of text also with .gz or .zst after it";
 
-/// What a file holds.
+/// The type of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileType {
     /// Its format.
     pub(crate) format: Format,
     /// How it is compressed; formats of text alone are.
     pub(crate) compression: Compression,
-    /// What is between two fields of a CSV file.
+    /// The delimiter of a CSV file.
     pub(crate) delimiter: u8,
 }
 
 impl FileType {
-    /// Of this format, with nothing else said.
+    /// Of this format, with defaults.
     pub(crate) fn plain(format: Format) -> Self {
         Self { format, compression: Compression::Plain, delimiter: b',' }
     }
 
-    /// What the ending of the path means; `None` for an ending that is not known.
+    /// The type by the path's extension; `None` for an unknown extension.
     fn of_ending(path: &Path) -> Option<Self> {
         let (_, ending, compression) = parts(path);
         let format = match ending.as_deref() {
@@ -53,7 +53,7 @@ impl FileType {
         (compression == Compression::Plain || found.is_text()).then_some(found)
     }
 
-    /// What the file holds: as `format` says, else by its ending.
+    /// The type of the file: `format`, else by its extension.
     pub(crate) fn of(path: &Path, format: Option<Format>) -> Result<Self> {
         let by_ending = Self::of_ending(path);
         match (format, by_ending) {
@@ -170,8 +170,8 @@ mod tests {
         }
         assert_eq!(FileType::of(Path::new("a.tsv"), None).unwrap().delimiter, b'\t');
         for name in ["a.txt", "a.xlsx", "a.gz", "a.parquet.gz", "a.2024"] {
-            let told = FileType::of(Path::new(name), None).unwrap_err().to_string();
-            assert!(told.contains(name) && told.contains(".jsonl"), "{told}");
+            let error = FileType::of(Path::new(name), None).unwrap_err().to_string();
+            assert!(error.contains(name) && error.contains(".jsonl"), "{error}");
             assert_eq!(
                 FileType::of(Path::new(name), Some(Format::Raw)).unwrap(),
                 FileType::plain(Format::Raw)

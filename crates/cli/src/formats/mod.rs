@@ -147,7 +147,7 @@ fn refuse(kind: FileType, tag_found: u8) -> Result<()> {
     )
 }
 
-/// What an object of a kind can be written as.
+/// The formats that an object of a kind can be written in.
 fn ways(tag_found: u8) -> &'static str {
     match tag_found {
         tag::ARROW_STREAM | tag::COMPOSITE => {

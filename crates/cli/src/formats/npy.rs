@@ -8,10 +8,10 @@ use plasmon_proto::value::{Order, ValueHeader, array_kind};
 
 const MAGIC: &[u8; 6] = b"\x93NUMPY";
 
-/// A header longer than this is no header of an array of numbers.
+/// A header longer than this is not that of an array of numbers.
 const HEADER_BYTES_MAX: usize = 1 << 20;
 
-/// What the header of a file says.
+/// The header of a file.
 #[derive(Debug)]
 pub(super) struct Header {
     descr: String,
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_header_is_refused() {
+    fn an_invalid_header_is_refused() {
         for text in [
             "",
             "{}",

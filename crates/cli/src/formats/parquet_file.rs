@@ -26,7 +26,7 @@ use parquet::schema::types::ColumnDescPtr;
 /// The key under which a file notes the Arrow schema of its writer.
 const NOTE: &str = "ARROW:schema";
 
-/// What an encapsulated message of Arrow begins with, and the length that follows.
+/// The marker that begins an encapsulated message of Arrow, and the length that follows.
 const CONTINUATION: [u8; 4] = [0xFF; 4];
 const PREFIX_BYTES: usize = 8;
 

@@ -75,7 +75,7 @@ impl TableFile {
         Ok(Self { schema, bytes_about, bytes_min, source: Source::Text(file) })
     }
 
-    /// An Arrow file or stream, told apart by the magic letters of a file.
+    /// An Arrow file or stream, distinguished by the magic bytes of a file.
     fn arrow(mut file: File) -> Result<Self> {
         let bytes_about = file.metadata()?.len();
         let is_file = is_arrow_file(&mut file)?;
@@ -142,8 +142,9 @@ pub(crate) fn open_all<'a>(
     }
     if let Some((_, columns)) = merged {
         let schema = Arc::new(columns.schema());
-        let texts = opened.iter_mut().filter(|(_, file)| matches!(file.source, Source::Text(_)));
-        texts.for_each(|(_, file)| file.schema.clone_from(&schema));
+        let text_files =
+            opened.iter_mut().filter(|(_, file)| matches!(file.source, Source::Text(_)));
+        text_files.for_each(|(_, file)| file.schema.clone_from(&schema));
     }
     Ok(opened)
 }

@@ -11,13 +11,13 @@ use serde_json::{Value, json};
 /// Before each message of a stream.
 const CONTINUATION: [u8; 4] = [0xFF; 4];
 
-/// A message's header that is longer than this is no header.
+/// The longest header of a message that is read.
 const HEADER_BYTES_MAX: usize = 64 << 20;
 
 /// Messages begin and end at multiples of this.
 const ALIGNMENT: u64 = 8;
 
-/// What an object looks like.
+/// The shape of an object.
 pub(crate) enum Shape {
     /// A table.
     Table { schema: Schema, rows: u64 },

@@ -113,7 +113,7 @@ fn a_table_without_rows_keeps_its_columns_in_csv() {
 }
 
 #[test]
-fn a_byte_order_mark_is_no_part_of_the_first_name() {
+fn a_byte_order_mark_is_not_part_of_the_first_name() {
     let directory = tempdir().unwrap();
     let path = directory.path().join("excel.csv");
     fs::write(&path, "\u{FEFF}x,y\r\n1,2\r\n").unwrap();

@@ -6,8 +6,8 @@ use crate::{Fixture, text};
 
 /// The error of a command as a program reads it.
 fn error(fixture: &Fixture, exit: i32, arguments: &[&str]) -> Value {
-    let told = fixture.fails(exit, &[arguments, &["--json"]].concat());
-    serde_json::from_str(&told).unwrap_or_else(|_| panic!("{arguments:?}: no JSON: {told}"))
+    let message = fixture.fails(exit, &[arguments, &["--json"]].concat());
+    serde_json::from_str(&message).unwrap_or_else(|_| panic!("{arguments:?}: no JSON: {message}"))
 }
 
 #[test]
@@ -46,8 +46,8 @@ fn each_exit_code_is_as_the_help_promises_and_json_errors_have_the_code() {
     for command in [&["ls"][..], &["put", "b"], &["status"], &["rm", "--all", "-y"], &["watch"]] {
         let none = [command, &["--socket", "none.sock"]].concat();
         assert_eq!(error(&fixture, 3, &none)["code"], "disconnected");
-        let told = fixture.fails(3, &none);
-        assert!(told.contains("plasmon start") && told.contains("none.sock"), "{told}");
+        let message = fixture.fails(3, &none);
+        assert!(message.contains("plasmon start") && message.contains("none.sock"), "{message}");
     }
     assert_eq!(error(&fixture, 1, &["start"])["code"], "already_running");
 }
@@ -58,22 +58,25 @@ fn errors_call_objects_by_their_names_and_say_what_to_do() {
     std::fs::write(fixture.path("sales"), b"1").unwrap();
     fixture.good(&["put", "sales"]);
     let id = fixture.json(&["stat", "sales"])["id"].as_str().unwrap().to_owned();
-    let told = fixture.fails(4, &["get", "sale"]);
-    assert!(told.contains("\"sale\"") && told.contains("did you mean \"sales\"?"), "{told}");
-    let told = fixture.fails(1, &["put", "sales"]);
+    let message = fixture.fails(4, &["get", "sale"]);
     assert!(
-        told.contains("\"sales\"") && told.contains(&id) && told.contains("--replace"),
-        "{told}"
+        message.contains("\"sale\"") && message.contains("did you mean \"sales\"?"),
+        "{message}"
     );
-    let told = fixture.fails(1, &["get", "sales", "--format", "parquet"]);
-    assert!(told.contains("kind bytes") && told.contains("--format raw"), "{told}");
+    let message = fixture.fails(1, &["put", "sales"]);
+    assert!(
+        message.contains("\"sales\"") && message.contains(&id) && message.contains("--replace"),
+        "{message}"
+    );
+    let message = fixture.fails(1, &["get", "sales", "--format", "parquet"]);
+    assert!(message.contains("kind bytes") && message.contains("--format raw"), "{message}");
     fixture.good(&["rm", "sales"]);
-    let told = fixture.fails(4, &["get", "sales"]);
-    assert!(told.contains("\"sales\"") && told.contains("deleted"), "{told}");
+    let message = fixture.fails(4, &["get", "sales"]);
+    assert!(message.contains("\"sales\"") && message.contains("deleted"), "{message}");
     assert!(fixture.fails(4, &["get", &id]).contains(&id));
     // A daemon that does not take a setting is no failure of the operating system.
-    let told = fixture.fails(1, &["start", "--set", "level=foo", "--socket", "other.sock"]);
-    assert!(told.contains("\"foo\"") && !told.contains("operating system"), "{told}");
+    let message = fixture.fails(1, &["start", "--set", "level=foo", "--socket", "other.sock"]);
+    assert!(message.contains("\"foo\"") && !message.contains("operating system"), "{message}");
 }
 
 /// `--name a:b` was stored as the name "a:b", and `get a:b` looked for the name "b" in "a".
@@ -97,8 +100,8 @@ fn a_name_means_the_same_where_it_is_put_and_where_it_is_got() {
     assert_eq!(fixture.good(&["get", "k:l", "--format", "csv"]), "x\n1\n");
     let id = "ab".repeat(20);
     assert!(fixture.fails(2, &["put", "t.csv", "--name", &id]).contains("read as an id"));
-    let told = fixture.fails(2, &["put", "t.csv", "--name", "x", "--namespace", "a:b"]);
-    assert!(told.contains("colon"), "{told}");
+    let message = fixture.fails(2, &["put", "t.csv", "--name", "x", "--namespace", "a:b"]);
+    assert!(message.contains("colon"), "{message}");
     // The first digits of an id are as good as the id.
     let id = fixture.json(&["stat", "a:b"])["id"].as_str().unwrap().to_owned();
     assert_eq!(fixture.good(&["get", &id[..8], "--format", "csv"]), "x\n1\n");
@@ -109,8 +112,8 @@ fn a_capacity_above_the_memory_is_warned_of() {
     let fixture = Fixture { directory: tempfile::tempdir().unwrap() };
     let out = fixture.run(&["start", "--capacity", "1000t"]);
     assert!(out.status.success());
-    let told = text(&out.stderr);
-    assert!(told.contains("1000.0 TiB") && told.contains("memory"), "{told}");
+    let message = text(&out.stderr);
+    assert!(message.contains("1000.0 TiB") && message.contains("memory"), "{message}");
     fixture.good(&["stop"]);
     let started = fixture.json(&["start", "--capacity", "1000t"]);
     assert!(started["warning"].as_str().unwrap().contains("memory"), "{started}");

@@ -6,17 +6,17 @@ use crate::Fixture;
 
 /// Unknown endings were stored and written as bytes, and the command said that all was well.
 #[test]
-fn an_ending_that_is_not_known_is_refused_with_those_that_are() {
+fn an_unknown_extension_is_refused_with_the_known_ones() {
     let fixture = Fixture::started();
     std::fs::write(fixture.path("t.csv"), "x,s\n1,a\n").unwrap();
     fixture.good(&["put", "t.csv"]);
     for file in ["t.txt", "t.xlsx", "t.gz", "t.parquet.gz"] {
-        let told = fixture.fails(1, &["get", "t", "-o", file]);
-        assert!(told.contains(file) && told.contains(".jsonl"), "{told}");
+        let message = fixture.fails(1, &["get", "t", "-o", file]);
+        assert!(message.contains(file) && message.contains(".jsonl"), "{message}");
         assert!(!fixture.path(file).exists(), "{file}");
         std::fs::write(fixture.path(file), "x").unwrap();
-        let told = fixture.fails(1, &["put", file, "--name", "refused"]);
-        assert!(told.contains(file) && told.contains("--format raw"), "{told}");
+        let message = fixture.fails(1, &["put", file, "--name", "refused"]);
+        assert!(message.contains(file) && message.contains("--format raw"), "{message}");
     }
     fixture.good(&["put", "t.txt", "--format", "raw", "--name", "notes"]);
     fixture.good(&["get", "notes", "-o", "back.md"]);
@@ -27,14 +27,14 @@ fn an_ending_that_is_not_known_is_refused_with_those_that_are() {
 }
 
 #[test]
-fn csv_that_is_not_separated_by_commas_says_what_it_saw() {
+fn csv_with_another_delimiter_is_refused_with_a_hint() {
     let fixture = Fixture::started();
     std::fs::write(fixture.path("s.csv"), "x;s\n1;a\n").unwrap();
     std::fs::write(fixture.path("empty.csv"), "").unwrap();
     for command in [&["put", "s.csv"][..], &["ingest", "s.csv", "--name", "s"]] {
-        let told = fixture.fails(1, command);
-        assert!(told.contains("1 semicolon and no comma"), "{told}");
-        assert!(told.contains("--delimiter ';'"), "{told}");
+        let message = fixture.fails(1, command);
+        assert!(message.contains("1 semicolon and no comma"), "{message}");
+        assert!(message.contains("--delimiter ';'"), "{message}");
     }
     fixture.good(&["put", "s.csv", "--delimiter", ";"]);
     fixture.good(&["ingest", "s.csv", "--delimiter", ";", "--name", "i"]);

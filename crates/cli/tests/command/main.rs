@@ -133,14 +133,14 @@ fn files_become_one_table_built_in_the_store() {
 }
 
 #[test]
-fn files_that_cannot_fit_are_told_before() {
+fn files_that_cannot_fit_are_reported_before() {
     let fixture = Fixture::started();
     let capacity = fixture.json(&["status"])["capacity_bytes"].as_u64().unwrap();
     let file = std::fs::File::create(fixture.path("large.csv")).unwrap();
     std::io::Write::write_all(&mut &file, b"x\n1\n").unwrap();
     file.set_len(4 * capacity + 4).unwrap();
-    let told = fixture.fails(5, &["ingest", "large.csv", "--name", "x"]);
-    assert!(told.contains("at least") && told.contains("more capacity"), "{told}");
+    let message = fixture.fails(5, &["ingest", "large.csv", "--name", "x"]);
+    assert!(message.contains("at least") && message.contains("more capacity"), "{message}");
 }
 
 /// A file of `rows` short lines, each of which is much longer in memory.
@@ -150,12 +150,15 @@ fn growing_file(path: &Path, rows: u32) {
 }
 
 #[test]
-fn files_that_turn_out_too_large_are_told_with_a_way_out_and_leave_nothing() {
+fn files_that_turn_out_too_large_are_reported_with_a_way_out_and_leave_nothing() {
     let fixture = Fixture::started_with("16m", &[]);
     growing_file(&fixture.path("t.csv"), 600_000);
-    let told = fixture.fails(5, &["ingest", "t.csv", "--name", "x"]);
-    assert!(told.contains("ingesting t.csv") && told.contains("the store is full after"), "{told}");
-    assert!(told.contains("--spill-dir"), "{told}");
+    let message = fixture.fails(5, &["ingest", "t.csv", "--name", "x"]);
+    assert!(
+        message.contains("ingesting t.csv") && message.contains("the store is full after"),
+        "{message}"
+    );
+    assert!(message.contains("--spill-dir"), "{message}");
     let status = fixture.json(&["status"]);
     assert_eq!((&status["used_bytes"], &status["creating"]), (&0.into(), &0.into()));
 }
@@ -232,13 +235,13 @@ fn files_and_objects_are_sorted_into_files_and_into_the_store() {
     assert_eq!(std::fs::read_to_string(fixture.path("out.csv")).unwrap(), sorted);
 
     let named = ["sort", "out.csv", "--name", "s", "--partitions", "2", "--by", "-city"];
-    let told = fixture.json(&named);
-    assert_eq!(told["names"], serde_json::json!(["s/0000", "s/0001"]));
-    assert_eq!(told["rows"], 4);
+    let message = fixture.json(&named);
+    assert_eq!(message["names"], serde_json::json!(["s/0000", "s/0001"]));
+    assert_eq!(message["rows"], 4);
     fixture.good(&["sort", "s/0001", "s/0000", "-o", "again.csv", "--by", "city,-price"]);
     assert_eq!(std::fs::read_to_string(fixture.path("again.csv")).unwrap(), sorted);
 
-    // With a byte of memory the rows go through a scratch file, which nobody sees.
+    // With a byte of memory the rows go through an unlinked scratch file.
     let little = ["sort", "one.csv", "two.csv", "--memory", "1", "--by", "city,-price"];
     fixture.good(&[&little[..], &["--out", "little.csv"]].concat());
     assert_eq!(std::fs::read_to_string(fixture.path("little.csv")).unwrap(), sorted);
@@ -272,11 +275,11 @@ fn what_needs_more_memory_is_sorted_into_the_store_part_by_part() {
     let fixture = Fixture::started_with("64m", &[]);
     many_rows(&fixture, 20_000);
     let named = [&SPILLING[..], &[".", "--name", "many"]].concat();
-    let told = fixture.json(&named);
+    let message = fixture.json(&named);
     let names: Vec<&str> =
-        told["names"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
+        message["names"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
     assert!(names.len() > 4, "{names:?}");
-    assert_eq!(told["rows"], 20_000);
+    assert_eq!(message["rows"], 20_000);
     let again = [&["sort"], &names[..], &["--by", "at", "--out", "again.csv"]].concat();
     fixture.good(&again);
     let original = std::fs::read_to_string(fixture.path("many.csv")).unwrap();

@@ -16,7 +16,7 @@ fn listed(fixture: &Fixture, arguments: &[&str]) -> Vec<String> {
     found.as_array().unwrap().iter().map(|object| text(&object["name"])).collect()
 }
 
-/// Objects without a name stayed for ever: nothing but their 40 digits could delete them.
+/// Objects without a name stayed forever: nothing but their 40 digits could delete them.
 #[test]
 fn what_is_listed_with_flags_and_patterns_is_deleted_with_the_same() {
     let fixture = Fixture::started();
@@ -30,8 +30,8 @@ fn what_is_listed_with_flags_and_patterns_is_deleted_with_the_same() {
     assert_eq!(listed(&fixture, &["--larger", "11"]).len(), 0);
     // Without a terminal only --yes deletes many objects, and the error says how many.
     for command in [&["rm", "tmp*"][..], &["rm", "--all"], &["rm", "--prefix", "tmp"]] {
-        let told = fixture.fails(2, command);
-        assert!(told.contains(" objects") && told.contains("--yes"), "{told}");
+        let message = fixture.fails(2, command);
+        assert!(message.contains(" objects") && message.contains("--yes"), "{message}");
     }
     assert_eq!(listed(&fixture, &[]).len(), 5);
     assert_eq!(fixture.good(&["rm", "tmp*", "--yes"]), "2 objects deleted, 20 B\n");

@@ -41,9 +41,9 @@ fn a_store_that_is_full_of_others_objects_gets_the_rows_part_by_part() {
         many_rows(&fixture, 100_000);
         let sort = ["sort", "many.csv", "--by", "key", "--name", "many", "--spill-dir", "."];
         if spills {
-            let told = fixture.json(&sort);
-            assert_eq!(told["rows"], 100_000);
-            assert!(told["names"].as_array().unwrap().len() > 1, "{told}");
+            let message = fixture.json(&sort);
+            assert_eq!(message["rows"], 100_000);
+            assert!(message["names"].as_array().unwrap().len() > 1, "{message}");
         } else {
             let refused = fixture.fails(5, &sort);
             assert!(refused.contains("full"), "{refused}");

@@ -95,7 +95,7 @@ fn checked(mut command: Command, what: &str) -> (String, String) {
 }
 
 /// A class path of the user's own replaced ours, so executors died at their start and were started
-/// for ever; ours replaced that of the site. A relative jar was found by the driver alone.
+/// forever; ours replaced that of the site. A relative jar was found by the driver alone.
 #[test]
 fn submit_joins_class_paths_and_names_the_jar_with_its_whole_path() {
     let fixture = machine();
@@ -135,30 +135,30 @@ fn submit_says_what_is_missing() {
         text(&out.stderr)
     };
     let submit = |words: &[&str]| command(&fixture, &[&["submit"], words].concat());
-    let told = said(submit(&["--properties-file", "gone.conf", "app.py"]));
-    assert!(told.contains("cannot read Spark's settings in gone.conf"), "{told}");
+    let message = said(submit(&["--properties-file", "gone.conf", "app.py"]));
+    assert!(message.contains("cannot read Spark's settings in gone.conf"), "{message}");
     let mut colon = submit(&["app.py"]);
     fs::create_dir(fixture.path("a:b")).unwrap();
     fs::write(fixture.path("a:b/plasmon.jar"), "").unwrap();
     colon.env("PLASMON_SPARK_JAR", "a:b/plasmon.jar");
-    let told = said(colon);
-    assert!(told.contains("has a colon") && told.contains("PLASMON_SPARK_JAR"), "{told}");
+    let message = said(colon);
+    assert!(message.contains("has a colon") && message.contains("PLASMON_SPARK_JAR"), "{message}");
     let mut without = submit(&["app.py"]);
-    let told = said({
+    let message = said({
         without.env("SPARK_HOME", fixture.path("nowhere"));
         without
     });
-    assert!(told.contains("SPARK_HOME is set, but there is no"), "{told}");
+    assert!(message.contains("SPARK_HOME is set, but there is no"), "{message}");
 }
 
 #[test]
 fn doctor_finds_all_well_where_it_is() {
     let fixture = machine();
     let out = command(&fixture, &["doctor"]).output().unwrap();
-    let told = text(&out.stdout);
-    assert!(out.status.success(), "{told}");
-    assert!(told.contains("17.0.9") && told.contains("4.1.1"), "{told}");
-    assert!(told.contains("each application starts its own"), "{told}");
+    let message = text(&out.stdout);
+    assert!(out.status.success(), "{message}");
+    assert!(message.contains("17.0.9") && message.contains("4.1.1"), "{message}");
+    assert!(message.contains("each application starts its own"), "{message}");
 }
 
 /// Any file was a good jar.
@@ -183,9 +183,9 @@ fn doctor_opens_the_jar() {
         (zip(&old), "it is of version 0.0.1"),
     ] {
         fs::write(fixture.path("plasmon.jar"), content).unwrap();
-        let (verdict, told) = checked(command(&fixture, &["doctor"]), "jar");
-        assert_eq!(verdict, "bad", "{told}");
-        assert!(told.contains(said) && told.contains("make spark"), "{told}");
+        let (verdict, message) = checked(command(&fixture, &["doctor"]), "jar");
+        assert_eq!(verdict, "bad", "{message}");
+        assert!(message.contains(said) && message.contains("make spark"), "{message}");
     }
 }
 
@@ -195,18 +195,21 @@ fn doctor_runs_the_java_that_spark_would_run() {
     let fixture = machine();
     let mut nowhere = command(&fixture, &["doctor"]);
     nowhere.env("JAVA_HOME", "/nowhere");
-    let (verdict, told) = checked(nowhere, "java");
+    let (verdict, message) = checked(nowhere, "java");
     assert_eq!(verdict, "bad");
-    assert!(told.contains("JAVA_HOME is set, but there is no /nowhere/bin/java"), "{told}");
+    assert!(message.contains("JAVA_HOME is set, but there is no /nowhere/bin/java"), "{message}");
     let mut in_path = command(&fixture, &["doctor"]);
     in_path.env_remove("JAVA_HOME").env("PATH", fixture.path("java/bin"));
     assert_eq!(checked(in_path, "java").0, "good");
     script(&fixture, "java/bin/java", &JAVA.replace("17", "11"));
-    let (verdict, told) = checked(command(&fixture, &["doctor"]), "java");
-    assert!(verdict == "bad" && told.contains("11.0.9") && told.contains("Java 17"), "{told}");
+    let (verdict, message) = checked(command(&fixture, &["doctor"]), "java");
+    assert!(
+        verdict == "bad" && message.contains("11.0.9") && message.contains("Java 17"),
+        "{message}"
+    );
     script(&fixture, "java/bin/java", "echo 'Unrecognized option: -x' >&2; exit 1");
-    let (verdict, told) = checked(command(&fixture, &["doctor"]), "java");
-    assert!(verdict == "bad" && told.contains("but: Unrecognized option"), "{told}");
+    let (verdict, message) = checked(command(&fixture, &["doctor"]), "java");
+    assert!(verdict == "bad" && message.contains("but: Unrecognized option"), "{message}");
 }
 
 /// The store that an application would use is that of `--socket`, or of Spark's settings.
@@ -215,10 +218,10 @@ fn doctor_reaches_for_the_store_that_submit_would_use() {
     let fixture = machine();
     fs::write(fixture.path("spark/conf/spark-defaults.conf"), "spark.plasmon.store /no/s.sock")
         .unwrap();
-    let (verdict, told) = checked(command(&fixture, &["doctor"]), "store");
-    assert!(verdict == "bad" && told.contains("plasmon --socket /no/s.sock start"), "{told}");
+    let (verdict, message) = checked(command(&fixture, &["doctor"]), "store");
+    assert!(verdict == "bad" && message.contains("plasmon --socket /no/s.sock start"), "{message}");
     fixture.good(&["start", "--capacity", "16m"]);
     let socket = fixture.path("s.sock").display().to_string();
-    let (verdict, told) = checked(command(&fixture, &["doctor", "--socket", &socket]), "store");
-    assert!(verdict == "good" && told.contains(&socket), "{told}");
+    let (verdict, message) = checked(command(&fixture, &["doctor", "--socket", &socket]), "store");
+    assert!(verdict == "good" && message.contains(&socket), "{message}");
 }

@@ -1,4 +1,4 @@
-//! What a jar holds, as its directory says: enough to tell our jar from any other file.
+//! The entries of a jar, from its directory: enough to distinguish our jar from other files.
 
 use std::fs::File;
 use std::io::Read;
@@ -38,7 +38,7 @@ pub(super) struct Archive {
 }
 
 impl Archive {
-    /// Reads the directory of a file; the error says why the file is not a zip file.
+    /// Reads the directory of a file; an error has the reason why the file is not a zip file.
     pub(super) fn open(path: &Path) -> Result<Self> {
         let file = File::open(path).context("it cannot be read")?;
         let length = file.metadata().context("it cannot be read")?.len();

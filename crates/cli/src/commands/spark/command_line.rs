@@ -21,7 +21,7 @@ const SWITCHES: [&str; 8] = [
 const DRIVER: &str = "spark.driver.extraClassPath";
 const EXECUTOR: &str = "spark.executor.extraClassPath";
 
-/// What the options of spark-submit say, and the words that are passed on.
+/// The options of spark-submit, and the words that are passed on.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct CommandLine {
     /// The class path of the driver.
@@ -40,7 +40,7 @@ impl CommandLine {
     /// Reads the options; what follows the application's file belongs to the application.
     pub(super) fn parse(words: &[String]) -> Self {
         let mut line = Self::default();
-        // `--driver-class-path` wins over `--conf`, in whatever order they come.
+        // `--driver-class-path` wins over `--conf`, in any order.
         let mut option = None;
         let mut at = 0;
         while let Some(word) = words.get(at).filter(|word| word.starts_with('-')) {

@@ -14,7 +14,7 @@ use anyhow::{Context, Result, bail};
 
 use super::command_line::{CommandLine, properties};
 
-/// For how long Java may take to say what it is.
+/// How long Java may take to print its properties.
 const JAVA_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The longest answer that is read.
@@ -89,7 +89,7 @@ fn settings(file: &Path) -> Result<BTreeMap<String, String>> {
     Ok(properties(&text))
 }
 
-/// What Java says of itself.
+/// The properties of a Java installation.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Java {
     /// As it is written in Java's own words, such as `17.0.9`.
@@ -135,7 +135,7 @@ pub(super) fn java(program: &Path) -> Result<Java> {
     drop(child.kill());
     child.wait().context("waiting for Java")?;
     let text = String::from_utf8_lossy(&text?).into_owned();
-    told(&text).with_context(|| {
+    parse_java(&text).with_context(|| {
         let said = text.lines().find(|line| !is_chatter(line)).unwrap_or("nothing");
         format!("{} does not print its version, but: {said}", program.display())
     })
@@ -147,7 +147,7 @@ fn is_chatter(line: &str) -> bool {
 }
 
 /// Reads the properties that Java prints.
-fn told(text: &str) -> Option<Java> {
+fn parse_java(text: &str) -> Option<Java> {
     let property = |name: &str| {
         let values = text.lines().filter(|line| !is_chatter(line));
         let mut values = values.filter_map(|line| line.trim().split_once(" = "));
@@ -178,16 +178,17 @@ mod tests {
 
     /// The first quoted word was taken for the version, also that of a variable.
     #[test]
-    fn what_java_says_of_variables_is_no_version() {
-        let told = |text: &str| told(text).map(|java| (java.version, java.major, java.temporary));
+    fn lines_about_variables_are_not_the_version() {
+        let parse_java =
+            |text: &str| parse_java(text).map(|java| (java.version, java.major, java.temporary));
         let chatter = "Picked up JAVA_TOOL_OPTIONS: -Dx=\"99\" java.version = 3\n";
         let printed = "Property settings:\n    java.io.tmpdir = /t\n    java.version = 17.0.9\n    \
                        java.specification.version = 17\n\nopenjdk version \"17.0.9\"\n";
         let wanted = Some(("17.0.9".to_owned(), 17, "/t".to_owned()));
-        assert_eq!(told(&format!("{chatter}{printed}")), wanted);
+        assert_eq!(parse_java(&format!("{chatter}{printed}")), wanted);
         let old = "    java.version = 1.8.0_392\n    java.specification.version = 1.8\n";
-        assert_eq!(told(old), Some(("1.8.0_392".to_owned(), 8, "/tmp".to_owned())));
-        assert_eq!(told(chatter), None);
-        assert_eq!(told("Error: Could not create the Java Virtual Machine.\n"), None);
+        assert_eq!(parse_java(old), Some(("1.8.0_392".to_owned(), 8, "/tmp".to_owned())));
+        assert_eq!(parse_java(chatter), None);
+        assert_eq!(parse_java("Error: Could not create the Java Virtual Machine.\n"), None);
     }
 }

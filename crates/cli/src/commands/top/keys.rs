@@ -15,13 +15,13 @@ use rustix::termios::{
 const ENTER: &str = "\x1b[?1049h\x1b[?25l";
 const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
 
-/// What the escape key sends, and with more after it an arrow or the like.
+/// The byte of the escape key, and the first one of arrows and similar keys.
 const ESCAPE: u8 = 27;
 
-/// What ends the command: Ctrl-C, Ctrl-D, q.
+/// The keys that end the command: Ctrl-C, Ctrl-D, q.
 const ENDS: [u8; 3] = [3, 4, b'q'];
 
-/// What was pressed.
+/// A key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Key {
     /// The command is to end.
