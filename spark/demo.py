@@ -19,7 +19,7 @@ from pathlib import Path
 
 ROWS = 5_000_000
 CUSTOMERS = 200_000
-#: The first round is cold; the times of the others are told.
+#: The first round is cold; the times of the others are reported.
 ROUNDS = 4
 PACKAGE = "org.apache.spark.shuffle.plasmon"
 
@@ -107,7 +107,7 @@ def run(command: list[str]) -> str:
 
 def compare(jar: Path) -> None:
     """Runs everything and prints both sides."""
-    # Executors run in other folders, and start again for ever when they do not find it.
+    # Executors run in other folders, and start again forever when they do not find it.
     jar = jar.resolve()
     with tempfile.TemporaryDirectory(prefix="plasmon-demo-") as scratch:
         folder = Path(scratch)

@@ -22,7 +22,7 @@ MANY = 40
 #: How often something is taken from one application.
 TURNS = 4
 ROWS = 4_000
-#: A shuffle of 21 MB, whose reduce tasks want little of every run.
+#: A shuffle of 21 MB, whose reduce tasks read little of every run.
 OVERFLOW_ROWS = 150_000
 OVERFLOW_REDUCES = 60
 
@@ -210,7 +210,7 @@ def order(sc: SparkContext, folder: str) -> Any:
 
 
 def elsewhere(sc: SparkContext, folder: str) -> str:
-    """What an executor says that is told of a driver on another machine."""
+    """The output of an executor whose driver is on another machine."""
     conf = sc._jsc.sc().conf().clone()
     conf.set("spark.plasmon.internal.machine", "another")
     package = sc._jvm.org.apache.spark.shuffle.plasmon

@@ -24,7 +24,7 @@ RDD_ROWS = 40_000
 
 
 def digest(rows: list[Any]) -> str:
-    """A fingerprint of rows in whatever order."""
+    """A fingerprint of rows in any order."""
     return hashlib.sha256("\n".join(sorted(map(str, rows))).encode()).hexdigest()
 
 
@@ -38,7 +38,7 @@ def reduce_by_key(spark: SparkSession) -> Any:
 
 
 def group_by_key(spark: SparkSession) -> Any:
-    grouped = pairs(spark.sparkContext).groupByKey(3).mapValues(lambda texts: digest(list(texts)))
+    grouped = pairs(spark.sparkContext).groupByKey(3).mapValues(lambda found: digest(list(found)))
     return sorted(grouped.collect())
 
 
@@ -86,7 +86,7 @@ def java_pairs(spark: SparkSession) -> Any:
 
 
 def listed(java: Any) -> str:
-    """A fingerprint of Java's records, in whatever order values of one key come."""
+    """A fingerprint of Java's records, in any order of the values of one key."""
     found = re.findall(r"\((\d+),(?:CompactBuffer)?\(*([\d, ]*)", java.collect().toString())
     return digest([(key, sorted(values.split(", "))) for key, values in found])
 

@@ -13,12 +13,12 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
-#: Files of the stream, each a micro-batch of so many rows.
+#: Files of the stream, each a micro-batch, and the rows of each.
 FILES, ROWS = 4, 500
 
 
 def final_plan(frame: Any) -> str:
-    """The plan that was run in the end, as text; adaptive execution knows it afterwards."""
+    """The final plan as text; adaptive execution has it afterwards."""
     frame.collect()
     return str(frame._jdf.queryExecution().executedPlan().toString())
 

@@ -17,7 +17,7 @@ from pyspark import SparkContext, TaskContext
 from pyspark.sql import SparkSession
 
 #: For how long to wait for what Spark does in its own time, in seconds.
-PATIENCE_S = 120.0
+TIMEOUT_S = 120.0
 
 
 def executors(sc: SparkContext) -> int:
@@ -29,14 +29,14 @@ def idle(sc: SparkContext, folder: str) -> Any:
     """All executors are released between two jobs on one shuffle."""
     grouped = mapped(sc, folder).groupByKey(4)
     first = total(grouped)
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + TIMEOUT_S
     while executors(sc) > 0 and time.monotonic() < deadline:
         time.sleep(0.1)
     return [executors(sc), total(grouped) == first]
 
 
 def decommission(sc: SparkContext, folder: str) -> Any:
-    """All executors are asked to leave between two jobs on one shuffle, and others come."""
+    """All executors are decommissioned between two jobs on one shuffle, and others come."""
     jvm = sc._jvm
     assert jvm is not None
     grouped = mapped(sc, folder).groupByKey(4)
@@ -46,7 +46,7 @@ def decommission(sc: SparkContext, folder: str) -> Any:
     for executor in leaving:
         info = jvm.org.apache.spark.scheduler.ExecutorDecommissionInfo("", jvm.scala.Option.empty())
         assert backend.decommissionExecutor(executor, info, False, False)
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + TIMEOUT_S
     while time.monotonic() < deadline:
         staying = backend.getExecutorIds().mkString(",").split(",")
         if not set(leaving) & set(staying):
@@ -60,7 +60,7 @@ def speculate(sc: SparkContext, folder: str) -> Any:
 
     def run(index: int, rows: Iterator[int]) -> Iterator[tuple[int, int]]:
         yield from ((row % 50, row) for row in rows)
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + TIMEOUT_S
         if index == 3 and mark(folder, "slow"):
             # Both attempts write; the first one ends when the second has.
             while not list(Path(folder).glob("map-3-*")) and time.monotonic() < deadline:
@@ -76,7 +76,7 @@ def twins(sc: SparkContext, folder: str) -> Any:
 
     def run(index: int, rows: Iterator[int]) -> Iterator[tuple[int, int]]:
         yield from ((row % 50, row) for row in rows)
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + TIMEOUT_S
         if index == 3 and mark(folder, "slow"):
             while not list(Path(folder).glob("map-3-*")) and time.monotonic() < deadline:
                 time.sleep(0.0005)
@@ -109,7 +109,7 @@ def indeterminate(sc: SparkContext, folder: str) -> Any:
 
 
 def checksums(sc: SparkContext, folder: str) -> Any:
-    """What Spark 4.1 and later remembers of the rows of each map task, in whatever order."""
+    """The checksums of Spark 4.1 and later for the rows of each map task, in any order."""
     session = SparkSession(sc)
     rows = session.range(0, 20_000, 1, MAPS).selectExpr("id % 97 as key", "id", "repeat('z', 9)")
     keyed = rows.repartition(5, "key")

@@ -118,7 +118,7 @@ def kill_store(socket: str) -> None:
 
 
 def until(socket: str | Path, wanted: int) -> None:
-    """Waits for so many objects."""
+    """Waits until the store has this number of objects."""
     deadline = time.monotonic() + 60
     while (found := objects(socket)) != wanted:
         assert time.monotonic() < deadline, f"{found} objects, wanted {wanted}"
@@ -126,7 +126,7 @@ def until(socket: str | Path, wanted: int) -> None:
 
 
 def until_said(log: Path, pattern: str, times: int) -> None:
-    """Waits until an application's log has what matches so many times."""
+    """Waits until an application's log has this number of matches."""
     deadline = time.monotonic() + DEADLINE_S
     while len(re.findall(pattern, text := log.read_text())) < times:
         assert time.monotonic() < deadline, text[-4000:]

@@ -58,8 +58,8 @@ QUIET = {
 
 
 @dataclass
-class Finished:
-    """What an application left behind."""
+class Outcome:
+    """The outcome of an application."""
 
     code: int
     lines: list[dict[str, Any]]
@@ -116,7 +116,7 @@ class Spark:
         return process
 
     def environment(self) -> dict[str, str]:
-        """What Spark's programs are told."""
+        """The environment of Spark's programs."""
         return os.environ | {
             "SPARK_HOME": str(self.home),
             "SPARK_LOCAL_IP": "127.0.0.1",
@@ -127,20 +127,20 @@ class Spark:
             "SPARK_LOCAL_DIRS": str(self.scratch / "local"),
         }
 
-    def run(self, master: str, app: str, *arguments: str, **settings: str) -> Finished:
+    def run(self, master: str, app: str, *arguments: str, **settings: str) -> Outcome:
         """Runs an application to its end."""
         return self.finish(self.start(master, app, *arguments, **settings))
 
-    def finish(self, process: subprocess.Popen[str]) -> Finished:
+    def finish(self, process: subprocess.Popen[str]) -> Outcome:
         """Waits for the end of an application."""
         output, _ = process.communicate(timeout=DEADLINE_S)
         lines = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
-        return Finished(process.returncode, lines, (self.scratch / "log").read_text())
+        return Outcome(process.returncode, lines, (self.scratch / "log").read_text())
 
     def stop(self) -> None:
         """Ends what still runs; a test that was ended early leaves its application."""
         for process in self.running:
-            # Also behind a driver that was killed: its Python waits for ever.
+            # Also after a driver was killed: its Python waits forever.
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
@@ -152,7 +152,7 @@ def scratch() -> tempfile.TemporaryDirectory[str]:
 
 
 def submitter(version: str, plasmon: bool = True) -> Generator[Spark]:
-    """One line of Spark with a temporary directory of its own."""
+    """One line of Spark with its own temporary directory."""
     with scratch() as folder:
         made = Spark(version, Path(folder), plasmon)
         yield made
@@ -176,7 +176,7 @@ class Cluster:
         with log.open("w") as output:
             program = [str(self.spark.home / "bin" / "spark-class"), service, *arguments]
             environment = self.spark.environment()
-            # Each daemon has an address of its own.
+            # Each daemon has its own address.
             environment.pop("SPARK_LOCAL_IP")
             process = subprocess.Popen(
                 program, stdout=output, stderr=output, text=True, env=environment
@@ -194,7 +194,7 @@ class Cluster:
         return found
 
     def kill_worker(self) -> None:
-        """Kills the first worker; when this returns, applications were told."""
+        """Kills the first worker; when this returns, applications were notified."""
         self.running[1].kill()
         self.said(self.log, "Telling app of lost worker")
 

@@ -87,7 +87,7 @@ def test_a_lost_output_is_made_again_and_no_other(
     output, _ = process.communicate(timeout=DEADLINE_S)
     log = (spark.scratch / "log").read_text()
     assert '{"job": "lose", "result": true}' in output, log[-4000:]
-    # Tasks that start while the output is missing are told so by Spark, which names none: -1.
+    # Tasks that start while the output is missing get that from Spark, which names none: -1.
     assert set(re.findall(r"mapIndex=(\d+), mapId=(\d+)", log)) == {("2", attempt)}
     again = [mark.split("-")[1] for mark in marks(tmp_path, "map-")]
     assert sorted(again) == sorted(["2", *map(str, range(MAPS))]), "map task 2 alone runs twice"
@@ -226,7 +226,7 @@ def test_the_executors_of_a_cluster_go_on_with_another_store(
 def test_executors_that_cannot_start_end_the_job_with_their_reason(
     spark: Spark, tmp_path: Path
 ) -> None:
-    """Spark started them again for ever, and the driver named no cause."""
+    """Spark started them again forever, and the driver named no cause."""
     jar = tmp_path / "damaged.jar"
     with zipfile.ZipFile(JAR) as whole, zipfile.ZipFile(jar, "w") as damaged:
         for name in whole.namelist():
@@ -365,7 +365,7 @@ def test_what_is_missing_is_said_at_the_start(
 def test_a_jar_that_executors_cannot_find_is_refused(
     spark35: Spark, tmp_path: Path, executor: str, said: str
 ) -> None:
-    """Executors without it died at their start and were started for ever, without a cause."""
+    """Executors without it died at their start and were started forever, without a cause."""
     settings = {"spark_executor_extraClassPath": executor}
     finished = spark35.run(CLUSTER, "faults.py", "fill", str(tmp_path), **settings)
     assert finished.code != 0

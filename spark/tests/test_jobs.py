@@ -45,7 +45,7 @@ def test_little_memory(spark: Spark, expected: dict[str, Any]) -> None:
 def test_one_part_of_a_task_gives_its_memory_to_another(
     spark: Spark, expected: dict[str, Any]
 ) -> None:
-    """A join holds two results of groupByKey, and combines them in memory of its own."""
+    """A join holds two results of groupByKey, and combines them in its own memory."""
     settings = {
         "spark_testing_memory": "2000000",
         "spark_testing_reservedMemory": "0",

@@ -21,7 +21,7 @@ export const SIZES = (
   + 'tensors tensorShape tensorStrides exts extBytes extHeaps heap heapBytes'
 ).split(' ');
 
-// How many bytes a buffer has: entries of so many bytes, bits, or offsets around entries.
+// How many bytes a buffer has: entries of a fixed size, bits, or offsets around entries.
 const words = (Type) => (size) => [`${size}`, Type, (count) => count * Type.BYTES_PER_ELEMENT];
 const u8 = words(Uint8Array);
 const i8 = words(Int8Array);

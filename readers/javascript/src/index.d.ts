@@ -69,10 +69,10 @@ export class PloError extends Error {
   readonly code: 'not_an_object' | 'truncated' | 'broken';
 }
 
-/** A Python tuple: an array that nobody should change. */
+/** A Python tuple: an array that must not be changed. */
 export class Tuple extends Array<PloValue> {}
 
-/** A Python frozenset: a set that nobody should change. */
+/** A Python frozenset: a set that must not be changed. */
 export class FrozenSet extends Set<PloValue> {}
 
 /** A Python bytearray. */

@@ -129,7 +129,7 @@ function timeDelta(data) {
 
 function oneOf(names, number) {
   if (names[number] === undefined) {
-    throw new PloError(`the object is broken: ${number} is none of ${names}`);
+    throw new PloError(`the object is broken: ${number} is not one of ${names}`);
   }
   return names[number];
 }

@@ -106,7 +106,7 @@ export class Tensor {
   get(...index) {
     if (index.length !== this.shape.length
       || index.some((at, dimension) => !(at >= 0 && at < this.shape[dimension]))) {
-      throw new RangeError(`[${index}] is no element of an array of shape [${this.shape}]`);
+      throw new RangeError(`[${index}] is not an index of an array of shape [${this.shape}]`);
     }
     const at = index.reduce((sum, n, dimension) => sum + n * this.strides[dimension], this.offset);
     return element(this.dtype, this.memory, at);

@@ -17,14 +17,14 @@ export class PloError extends Error {
   }
 }
 
-/** A Python tuple: an array that nobody should change. */
+/** A Python tuple: an array that must not be changed. */
 export class Tuple extends Array {
   static get [Symbol.species]() {
     return Array;
   }
 }
 
-/** A Python frozenset: a set that nobody should change. */
+/** A Python frozenset: a set that must not be changed. */
 export class FrozenSet extends Set {}
 
 /** A Python bytearray. Bytes are a plain Uint8Array. */
@@ -96,7 +96,7 @@ function divide(number, divisor) {
 
 /** A time zone: `kind` is `utc`, `fixed` (`offsetMicros`, `name` or null) or `iana` (`key`). */
 export class Zone extends record('kind', 'offsetMicros', 'name', 'key') {
-  /** What is behind a time: `Z`, `+01:00`, `[Europe/Berlin]`. */
+  /** What follows a time: `Z`, `+01:00`, `[Europe/Berlin]`. */
   toString() {
     if (this.kind !== 'fixed') {
       return this.kind === 'utc' ? 'Z' : `[${this.key}]`;

@@ -5,15 +5,15 @@ import java.util.Arrays;
 import java.util.function.LongConsumer;
 import java.util.function.LongPredicate;
 
-/** Sections that all grow at the same time, each in memory of its own. */
+/** Sections that all grow at the same time, each in its own memory. */
 public final class BufferedPartitions implements RunContent {
     private final RecordBuffer[] sections;
     private final int[] records;
 
     /**
      * @param partitions how many partitions there are
-     * @param reserve asked before more memory is taken
-     * @param release told what is given back before the task ends
+     * @param reserve called before more memory is taken
+     * @param release called with the bytes that are freed before the task ends
      */
     public BufferedPartitions(int partitions, LongPredicate reserve, LongConsumer release) {
         this.sections = new RecordBuffer[partitions];

@@ -3,7 +3,7 @@ package org.plasmon.shuffle;
 import java.nio.ByteBuffer;
 import java.util.Arrays;
 
-/** Finished sections, one behind the other in the order of their partitions. */
+/** Finished sections, one after the other in the order of their partitions. */
 public final class BufferedSections implements RunContent {
     private final RecordBuffer buffer;
     private final int[] starts;

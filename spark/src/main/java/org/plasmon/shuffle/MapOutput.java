@@ -28,13 +28,13 @@ public final class MapOutput {
      * @param store where the runs go
      * @param first the id of any run of the output; its run number is not used
      * @param partitions how many partitions there are
-     * @param patienceMs for how long to wait for room in a full store, in milliseconds
+     * @param timeoutMs for how long to wait for room in a full store, in milliseconds
      */
-    public MapOutput(NativeStore store, RunId first, int partitions, long patienceMs) {
+    public MapOutput(NativeStore store, RunId first, int partitions, long timeoutMs) {
         this.store = store;
         this.shuffle = first.shuffle();
         this.map = first.map();
-        this.writer = new RunWriter(store, patienceMs);
+        this.writer = new RunWriter(store, timeoutMs);
         this.partitionBytes = new long[partitions];
     }
 

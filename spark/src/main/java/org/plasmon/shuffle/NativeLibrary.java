@@ -58,7 +58,7 @@ public final class NativeLibrary {
         try {
             Files.deleteIfExists(file);
             Files.deleteIfExists(file.getParent());
-        } catch (IOException leftBehind) {
+        } catch (IOException notRemoved) {
             // It lies in the temporary directory, where the system cleans up.
             file.toFile().deleteOnExit();
         }

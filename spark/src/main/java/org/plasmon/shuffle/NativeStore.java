@@ -31,7 +31,7 @@ public final class NativeStore implements AutoCloseable {
      *     milliseconds
      * @param awaits whether sealing a run waits for the store's verdict, as it must where the
      *     application has a quota; otherwise a run is on its way when it is sealed, and a refusal
-     *     is told when the next one is created
+     *     is reported when the next one is created
      */
     public static NativeStore connect(
             String socket, String client, String namespace, long timeoutMs, boolean awaits)
@@ -152,13 +152,13 @@ public final class NativeStore implements AutoCloseable {
         }
     }
 
-    /** Something that is asked of the store, and changes nothing when it is asked twice. */
-    private interface Question<T> {
+    /** A call of the store that can be repeated without effect. */
+    private interface StoreCall<T> {
         T ask(long handle) throws StoreException;
     }
 
-    /** Asks again when another store has taken the place of the one that was asked. */
-    private <T> T ask(Question<T> question) throws StoreException {
+    /** Repeats the call when another store has taken the place of the one that was called. */
+    private <T> T ask(StoreCall<T> question) throws StoreException {
         try {
             return question.ask(handle());
         } catch (StoreException error) {

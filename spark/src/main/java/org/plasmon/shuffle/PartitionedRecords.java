@@ -27,7 +27,7 @@ public final class PartitionedRecords implements RunContent {
     /**
      * @param buffer where the records are serialised
      * @param partitions how many partitions there are
-     * @param reserve asked before more memory is taken for the places of records
+     * @param reserve called before more memory is taken for the places of records
      */
     public PartitionedRecords(RecordBuffer buffer, int partitions, LongPredicate reserve) {
         this.buffer = buffer;
@@ -115,7 +115,7 @@ public final class PartitionedRecords implements RunContent {
         }
     }
 
-    /** Writes a partition's records one behind the other, for a stream that changes them. */
+    /** Writes a partition's records one after the other, for a stream that changes them. */
     public void writeTo(int partition, java.io.OutputStream target) throws java.io.IOException {
         byte[] from = buffer.bytes();
         for (int place = firstOf[partition]; place < firstOf[partition + 1]; place++) {

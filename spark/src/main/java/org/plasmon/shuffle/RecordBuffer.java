@@ -27,8 +27,8 @@ public final class RecordBuffer extends OutputStream {
     private boolean pressed;
 
     /**
-     * @param reserve asked with a number of bytes before they are taken; whether they are granted
-     * @param release told how many granted bytes are given back before the task ends
+     * @param reserve called with a number of bytes before they are taken; whether they are granted
+     * @param release called with the granted bytes that are freed before the task ends
      */
     public RecordBuffer(LongPredicate reserve, LongConsumer release) {
         this.reserve = reserve;

@@ -11,7 +11,7 @@ import java.util.zip.CRC32C;
  * header (64 bytes) | one entry of 16 bytes for each partition | sections, partition by partition
  * </pre>
  *
- * <p>The header has a checksum of its own. The checksum in an entry covers the entry's other words
+ * <p>The header has its own checksum. The checksum in an entry covers the entry's other words
  * and the section, so a reader that wants one partition touches one entry and one section and
  * still knows that neither was damaged.
  */
@@ -47,7 +47,7 @@ final class RunLayout {
         return HEADER_BYTES + (long) ENTRY_BYTES * partitions;
     }
 
-    /** What a header says, besides which run it belongs to. */
+    /** The contents of a header, besides the id of its run. */
     record Header(int partitions, int runs, long records, long payloadBytes) {}
 
     /** Writes the header; {@code runs} is 0 in every run but run 0. */
@@ -65,7 +65,7 @@ final class RunLayout {
         memory.putInt(AT_HEADER_CRC, headerChecksum(memory));
     }
 
-    /** How many runs the header of run 0 says there are, of which only the header is at hand. */
+    /** The number of runs in the header of run 0, of which only the header is at hand. */
     static int runs(ByteBuffer header, RunId id) throws StoreException {
         if (header.getLong(0) != MAGIC || header.getInt(AT_HEADER_CRC) != headerChecksum(header)) {
             throw corrupt(id, "its header is damaged");
@@ -118,7 +118,7 @@ final class RunLayout {
                 entryChecksum(memory.slice(entry, ENTRY_BYTES), memory.slice(start, bytes)));
     }
 
-    /** How many partitions the header says there are. */
+    /** The number of partitions in the header. */
     static int partitions(ByteBuffer memory) {
         return memory.getInt(AT_PARTITIONS);
     }
@@ -147,7 +147,7 @@ final class RunLayout {
         }
     }
 
-    /** What a partition's entry says, after that was found to lie within the run. */
+    /** A partition's entry, after it was checked to lie within the run. */
     static Place place(ByteBuffer entry, Header header, RunId id, int partition)
             throws StoreException {
         int at = entry.getInt(AT_OFFSET);

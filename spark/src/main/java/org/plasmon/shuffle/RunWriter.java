@@ -9,15 +9,15 @@ final class RunWriter {
     private static final long FULL_STEP_MS = 20;
 
     private final NativeStore store;
-    private final long patienceMs;
+    private final long timeoutMs;
 
     /**
      * @param store where the runs go
-     * @param patienceMs for how long to wait for room in a full store, in milliseconds
+     * @param timeoutMs for how long to wait for room in a full store, in milliseconds
      */
-    RunWriter(NativeStore store, long patienceMs) {
+    RunWriter(NativeStore store, long timeoutMs) {
         this.store = store;
-        this.patienceMs = patienceMs;
+        this.timeoutMs = timeoutMs;
     }
 
     /** Makes a run of this many bytes and seals it when {@code filling} has written them. */
@@ -48,7 +48,7 @@ final class RunWriter {
 
     /** A full store may have room again when readers let go of what can then be spilled. */
     private NativeStore.Writer create(RunId id, long bytes) throws StoreException {
-        long deadline = System.nanoTime() + patienceMs * 1_000_000;
+        long deadline = System.nanoTime() + timeoutMs * 1_000_000;
         while (true) {
             try {
                 return store.create(id, bytes);

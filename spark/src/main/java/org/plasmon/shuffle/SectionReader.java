@@ -15,7 +15,7 @@ public final class SectionReader implements AutoCloseable {
     private final SpilledRun.Memory memory;
     private NativeStore.Pin pin;
     /** Instead of the pin, where the run is not in memory. */
-    private SpilledRuns.Use spilled;
+    private SpilledRuns.OpenRun spilled;
     private RunId id;
     private int runs;
     private int run = -1;

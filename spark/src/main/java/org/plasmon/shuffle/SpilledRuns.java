@@ -29,7 +29,7 @@ final class SpilledRuns {
     static final int OPEN_MAX = 256;
 
     private final NativeStore store;
-    private final Map<RunId, Use> open = new HashMap<>();
+    private final Map<RunId, OpenRun> open = new HashMap<>();
     private boolean closed;
 
     SpilledRuns(NativeStore store) {
@@ -37,13 +37,13 @@ final class SpilledRuns {
     }
 
     /** One run, and how many tasks read it. */
-    static final class Use {
+    static final class OpenRun {
         private final SpilledRun run;
         private int users = 1;
         /** It is found by the next task as well. */
         private boolean stays;
 
-        private Use(SpilledRun run) {
+        private OpenRun(SpilledRun run) {
             this.run = run;
         }
 
@@ -53,16 +53,16 @@ final class SpilledRuns {
     }
 
     /** A run that is not in memory; {@link #release} follows. */
-    Use take(RunId id) throws StoreException {
-        Use found = found(id);
+    OpenRun take(RunId id) throws StoreException {
+        OpenRun found = found(id);
         if (found != null) {
             return found;
         }
-        return entered(new Use(new SpilledRun(store.openPieces(id), id)));
+        return entered(new OpenRun(new SpilledRun(store.openPieces(id), id)));
     }
 
-    private synchronized Use found(RunId id) {
-        Use found = open.get(id);
+    private synchronized OpenRun found(RunId id) {
+        OpenRun found = open.get(id);
         if (found != null) {
             found.users++;
         }
@@ -73,13 +73,13 @@ final class SpilledRuns {
      * Lets other tasks find a run. One that came back meanwhile is held in memory by being open,
      * which must not last; and of two tasks that open the same, the later one keeps its own.
      */
-    private synchronized Use entered(Use use) {
-        SpilledRun run = use.run();
+    private synchronized OpenRun entered(OpenRun opened) {
+        SpilledRun run = opened.run();
         if (!closed && run.isInFile() && !open.containsKey(run.id()) && makeRoom(run.id())) {
-            use.stays = true;
-            open.put(run.id(), use);
+            opened.stays = true;
+            open.put(run.id(), opened);
         }
-        return use;
+        return opened;
     }
 
     /**
@@ -90,19 +90,19 @@ final class SpilledRuns {
         if (open.size() < OPEN_MAX) {
             return true;
         }
-        for (Use use : open.values()) {
-            if (use.users == 0 && use.run().id().shuffle() != id.shuffle()) {
-                drop(List.of(use));
+        for (OpenRun opened : open.values()) {
+            if (opened.users == 0 && opened.run().id().shuffle() != id.shuffle()) {
+                drop(List.of(opened));
                 return true;
             }
         }
         return false;
     }
 
-    synchronized void release(Use use) {
-        use.users--;
-        if (use.users == 0 && !use.stays) {
-            use.run().close();
+    synchronized void release(OpenRun opened) {
+        opened.users--;
+        if (opened.users == 0 && !opened.stays) {
+            opened.run().close();
         }
     }
 
@@ -117,21 +117,21 @@ final class SpilledRuns {
     }
 
     private synchronized void drop(Predicate<RunId> which) {
-        List<Use> found = new ArrayList<>();
-        for (Use use : open.values()) {
-            if (which.test(use.run().id())) {
-                found.add(use);
+        List<OpenRun> found = new ArrayList<>();
+        for (OpenRun opened : open.values()) {
+            if (which.test(opened.run().id())) {
+                found.add(opened);
             }
         }
         drop(found);
     }
 
-    private void drop(List<Use> uses) {
-        for (Use use : uses) {
-            open.remove(use.run().id());
-            use.stays = false;
-            if (use.users == 0) {
-                use.run().close();
+    private void drop(List<OpenRun> runs) {
+        for (OpenRun opened : runs) {
+            open.remove(opened.run().id());
+            opened.stays = false;
+            if (opened.users == 0) {
+                opened.run().close();
             }
         }
     }

@@ -30,11 +30,11 @@ public final class Spills implements AutoCloseable {
      * @param store where it goes
      * @param shuffle Spark's number of the shuffle that the task reads
      * @param task Spark's number of the task's attempt, 0 or more
-     * @param patienceMs for how long to wait for room in a full store, in milliseconds
+     * @param timeoutMs for how long to wait for room in a full store, in milliseconds
      */
-    public Spills(NativeStore store, int shuffle, long task, long patienceMs) {
+    public Spills(NativeStore store, int shuffle, long task, long timeoutMs) {
         this.store = store;
-        this.writer = new RunWriter(store, patienceMs);
+        this.writer = new RunWriter(store, timeoutMs);
         this.shuffle = shuffle;
         this.number = numberOf(task, SEQUENCE.getAndIncrement());
     }

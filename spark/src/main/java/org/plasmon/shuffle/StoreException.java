@@ -22,7 +22,7 @@ public final class StoreException extends IOException {
         return key;
     }
 
-    /** Whether what was asked for is gone or damaged, so that it must be made again. */
+    /** Whether the requested object is gone or damaged, so that it must be made again. */
     public boolean isLoss() {
         switch (key) {
             case "absent":

@@ -19,7 +19,7 @@ import org.junit.jupiter.api.Test;
 /** What a map task puts into a store, as reduce tasks find it. */
 class MapOutputTest {
     private static final String CAPACITY_BYTES = "16m";
-    private static final long PATIENCE_MS = 100;
+    private static final long TIMEOUT_MS = 100;
 
     private StoreFixture fixture;
     private NativeStore store;
@@ -36,7 +36,7 @@ class MapOutputTest {
     }
 
     private MapOutput output(int shuffle, long map, int partitions) {
-        return new MapOutput(store, new RunId(shuffle, map, 0), partitions, PATIENCE_MS);
+        return new MapOutput(store, new RunId(shuffle, map, 0), partitions, TIMEOUT_MS);
     }
 
     private byte[] read(int shuffle, long map, int... partitions) throws IOException {
@@ -185,7 +185,7 @@ class MapOutputTest {
     }
 
     @Test
-    void nobodyListeningIsAnErrorThatNamesTheSocket() throws IOException {
+    void noListenerIsAnErrorThatNamesTheSocket() throws IOException {
         String nowhere = Files.createTempDirectory("plasmon-none-").resolve("x.sock").toString();
         StoreException error = assertThrows(StoreException.class,
                 () -> NativeStore.connect(nowhere, "test", "spark-x", 0, false));
@@ -198,9 +198,9 @@ class MapOutputTest {
         NativeStore driver = fixture.connect("spark-app", false);
         driver.adopt(0);
         try (NativeStore executor = fixture.connect("spark-app", false)) {
-            new MapOutput(executor, new RunId(1, 7, 0), 1, PATIENCE_MS)
+            new MapOutput(executor, new RunId(1, 7, 0), 1, TIMEOUT_MS)
                     .seal(StoreFixture.content(1, 5_000), true);
-            new MapOutput(executor, new RunId(1, 8, 0), 1, PATIENCE_MS)
+            new MapOutput(executor, new RunId(1, 8, 0), 1, TIMEOUT_MS)
                     .seal(StoreFixture.content(1, 5_000), false);
             output(1, 7, 1).seal(StoreFixture.content(2, 5_000), true);
             assertEquals(3, store.figures().objects());
@@ -218,10 +218,10 @@ class MapOutputTest {
     }
 
     @Test
-    void aQuotaIsAnErrorThatNamesTheSettingAndHarmsNobodyElse() throws IOException {
+    void aQuotaIsAnErrorThatNamesTheSettingAndHarmsNoOtherClient() throws IOException {
         try (NativeStore driver = fixture.connect("spark-app", true)) {
             driver.adopt(100_000);
-            MapOutput output = new MapOutput(driver, new RunId(1, 7, 0), 1, PATIENCE_MS);
+            MapOutput output = new MapOutput(driver, new RunId(1, 7, 0), 1, TIMEOUT_MS);
             output.seal(StoreFixture.content(1, 60_000), false);
             StoreException refused = assertThrows(StoreException.class,
                     () -> output.seal(StoreFixture.content(2, 60_000), true));

@@ -86,7 +86,7 @@ class SpilledRunTest {
             NativeStore store = fixture.store;
             put(store);
             List<Long> before = spilled(store);
-            assertTrue(before.size() >= MAPS / 2, "so many are spilled: " + before.size());
+            assertTrue(before.size() >= MAPS / 2, "spilled: " + before.size());
             for (long map = 0; map < MAPS; map++) {
                 RunContent content = StoreFixture.content(map, LENGTHS);
                 for (int partition : new int[] {0, 1, 3}) {
@@ -157,7 +157,7 @@ class SpilledRunTest {
         try (StoreFixture fixture = new StoreFixture("16m", spillFolder.toString())) {
             NativeStore store = fixture.store;
             new MapOutput(store, new RunId(1, 0, 0), LENGTHS.length, 10_000).seal(content(0), true);
-            SpilledRuns.Use use = store.spilledRuns().take(new RunId(1, 0, 0));
+            SpilledRuns.OpenRun use = store.spilledRuns().take(new RunId(1, 0, 0));
             assertEquals(4, use.run().header().partitions());
             assertEquals(0, store.spilledRuns().size());
             store.spilledRuns().release(use);

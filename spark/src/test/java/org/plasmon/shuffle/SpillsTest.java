@@ -14,7 +14,7 @@ import org.junit.jupiter.api.Test;
 
 /** What a reduce task puts aside, as it finds it again. */
 class SpillsTest {
-    private static final long PATIENCE_MS = 100;
+    private static final long TIMEOUT_MS = 100;
     private static final int SHUFFLE = 3;
 
     private StoreFixture fixture;
@@ -45,7 +45,7 @@ class SpillsTest {
 
     @Test
     void piecesComeBackInTheirOrderAlsoWhenSpillsTakeTurns() throws IOException {
-        try (Spills spills = new Spills(store, SHUFFLE, 7, PATIENCE_MS)) {
+        try (Spills spills = new Spills(store, SHUFFLE, 7, TIMEOUT_MS)) {
             Spills.Spill one = spills.begin();
             Spills.Spill other = spills.begin();
             one.add(bufferOf(random(10)), 1);
@@ -63,8 +63,8 @@ class SpillsTest {
 
     @Test
     void oneTaskMayReadAShuffleTwice() throws IOException {
-        try (Spills first = new Spills(store, SHUFFLE, 7, PATIENCE_MS);
-                Spills second = new Spills(store, SHUFFLE, 7, PATIENCE_MS)) {
+        try (Spills first = new Spills(store, SHUFFLE, 7, TIMEOUT_MS);
+                Spills second = new Spills(store, SHUFFLE, 7, TIMEOUT_MS)) {
             Spills.Spill one = first.begin();
             one.add(bufferOf(random(10)), 1);
             Spills.Spill other = second.begin();
@@ -76,14 +76,14 @@ class SpillsTest {
 
     @Test
     void whatADeadTaskLeftGoesWithTheShuffle() throws IOException {
-        new Spills(store, SHUFFLE, 7, PATIENCE_MS).begin().add(bufferOf(random(10)), 1);
+        new Spills(store, SHUFFLE, 7, TIMEOUT_MS).begin().add(bufferOf(random(10)), 1);
         assertEquals(1, store.deleteShuffle(SHUFFLE));
         assertEquals(0, store.figures().objects());
     }
 
     @Test
     void afterTheTaskHasEndedNothingIsWrittenOrRead() throws IOException {
-        Spills spills = new Spills(store, SHUFFLE, 7, PATIENCE_MS);
+        Spills spills = new Spills(store, SHUFFLE, 7, TIMEOUT_MS);
         Spills.Spill spill = spills.begin();
         spill.add(bufferOf(random(10)), 1);
         spills.close();

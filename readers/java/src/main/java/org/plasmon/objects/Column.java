@@ -58,7 +58,7 @@ enum Column {
 
   static final Column[] ALL = values();
 
-  // Widths that are none.
+  // Special widths.
   private static final int BITMAP = 0;
   private static final int OFFSETS = -4;
   private static final int LONG_OFFSETS = -8;

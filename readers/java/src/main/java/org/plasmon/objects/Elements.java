@@ -4,7 +4,7 @@ import java.math.BigInteger;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 
-/** The elements of tensors, by NumPy's array-protocol texts. */
+/** The elements of tensors, by NumPy's array-protocol strings. */
 final class Elements {
   private static final String UNSIGNED_LETTERS = "BHILQNP";
 

@@ -24,7 +24,7 @@ final class Extensions {
 
   private Extensions() {}
 
-  /** Whether an extension of a kind may have so many heap entries. */
+  /** Whether an extension of a kind may have this number of heap entries. */
   static boolean mayHave(int kind, int heapEntries) {
     return PICKLES.contains(kind) || heapEntries == (IN_HEAP.contains(kind) ? 1 : 0);
   }
@@ -34,8 +34,8 @@ final class Extensions {
     return switch (kind) {
       case 0 -> integer(data);
       case 1 -> new Complex(exactly(16, data).getDouble(0), data.getDouble(8));
-      case 2 -> Texts.surrogates(data);
-      case 3 -> Texts.utf8(heap.get(0).asByteBuffer());
+      case 2 -> Utf8.decodeSurrogates(data);
+      case 3 -> Utf8.decode(heap.get(0).asByteBuffer());
       case 4 -> heap.get(0);
       case 5 -> new Bytes(data).toArray();
       case 6 -> heap.get(0).toArray();
@@ -44,16 +44,16 @@ final class Extensions {
       case 9 -> time(data);
       case 10 -> timeDelta(exactly(12, data));
       case 11 -> tzinfo(data);
-      case 12 -> decimal(Texts.utf8(data));
+      case 12 -> decimal(Utf8.decode(data));
       case 13 -> uuid(exactly(16, data));
       case 14 -> new PyPath(PyPath.Kind.values()[data.get(0)], new Bytes(rest(data, 1)));
       case 15 -> Singleton.values()[exactly(1, data).get(0)];
       case 16 -> scalar(data, dtypes);
       case 17 -> dtypes.get(exactly(4, data).getInt(0));
-      case 18, 19 -> new Global(Texts.utf8(data));
+      case 18, 19 -> new Global(Utf8.decode(data));
       case 20 -> new Pickle(Pickle.Kind.PICKLE, new Bytes(data), List.copyOf(heap));
       case 21 -> new Pickle(Pickle.Kind.CLOUDPICKLE, new Bytes(data), List.copyOf(heap));
-      case 22 -> new ArrowData(data.get(0) & 0xff, Texts.utf8(rest(data, 1)), heap.get(0));
+      case 22 -> new ArrowData(data.get(0) & 0xff, Utf8.decode(rest(data, 1)), heap.get(0));
       default -> throw PloException.broken("an extension of an unknown kind", kind);
     };
   }
@@ -144,10 +144,10 @@ final class Extensions {
         Duration offset =
             Duration.ofSeconds(
                 Math.floorDiv(micros, MICROS), Math.floorMod(micros, MICROS) * 1000);
-        String name = Texts.utf8(rest(rest, 8));
+        String name = Utf8.decode(rest(rest, 8));
         yield new PyZone(PyZone.Kind.FIXED, offset, name.isEmpty() ? null : name, null);
       }
-      case 3 -> new PyZone(PyZone.Kind.IANA, null, null, Texts.utf8(rest));
+      case 3 -> new PyZone(PyZone.Kind.IANA, null, null, Utf8.decode(rest));
       default -> throw PloException.broken("a time zone of an unknown kind", kind);
     };
   }

@@ -25,7 +25,7 @@ final class Leaves {
   Leaves(Tables tables) {
     this.tables = tables;
     for (int index = 0; index < tables.count(Size.STRS); index++) {
-      strs.add(Texts.utf8(tables.text(Column.STR_OFFSETS, Column.STR_BYTES, index)));
+      strs.add(Utf8.decode(tables.text(Column.STR_OFFSETS, Column.STR_BYTES, index)));
     }
     for (int index = 0; index < tables.count(Size.BINS); index++) {
       bins.add(new Bytes(tables.text(Column.BIN_OFFSETS, Column.BIN_BYTES, index)));
@@ -36,7 +36,7 @@ final class Leaves {
         throw broken("an element type of a negative size", index);
       }
       ByteBuffer text = tables.text(Column.DTYPE_OFFSETS, Column.DTYPE_BYTES, index);
-      dtypes.add(new Dtype(Texts.utf8(text), itemsize));
+      dtypes.add(new Dtype(Utf8.decode(text), itemsize));
     }
     for (int index = 0; index < tables.count(Size.TENSORS); index++) {
       tensors.add(tensor(index));
@@ -117,7 +117,7 @@ final class Leaves {
     int end = tables.i32(Column.FIELD_OFFSETS, index + 1);
     for (int field = tables.i32(Column.FIELD_OFFSETS, index); field < end; field++) {
       ByteBuffer name = tables.text(Column.FIELD_NAME_OFFSETS, Column.FIELD_NAME_BYTES, field);
-      fields.add(Texts.utf8(name));
+      fields.add(Utf8.decode(name));
     }
     PloClass.Source source = PloClass.Source.values()[tables.u8(Column.CLASS_SOURCE, index)];
     Pickle pickle = null;
@@ -130,7 +130,7 @@ final class Leaves {
     return new PloClass(
         source,
         PloClass.Make.values()[tables.u8(Column.CLASS_MAKE, index)],
-        Texts.utf8(tables.text(Column.NAME_OFFSETS, Column.NAME_BYTES, index)),
+        Utf8.decode(tables.text(Column.NAME_OFFSETS, Column.NAME_BYTES, index)),
         tables.i32(Column.CLASS_VERSION, index),
         List.copyOf(fields),
         pickle);

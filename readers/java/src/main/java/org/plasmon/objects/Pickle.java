@@ -4,7 +4,7 @@ import java.util.List;
 
 /** A pickle that was not loaded, of one object, with its out-of-band buffers. */
 public record Pickle(Kind kind, Bytes data, List<Bytes> buffers) {
-  /** Who loads it. */
+  /** The library that loads it. */
   public enum Kind {
     /** Python's pickle. */
     PICKLE,

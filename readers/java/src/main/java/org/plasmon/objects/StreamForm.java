@@ -96,7 +96,7 @@ final class StreamForm {
   private ArrowBuf body(BufferAllocator allocator, int bytes) {
     if (object.isDirect()) {
       long address = MemoryUtil.getByteBufferAddress(object) + BODY_AT;
-      return allocator.wrapForeignAllocation(new Borrowed(bytes, address));
+      return allocator.wrapForeignAllocation(new BorrowedMemory(bytes, address));
     }
     ArrowBuf body = allocator.buffer(bytes);
     body.setBytes(0, object.slice(BODY_AT, bytes));
@@ -235,8 +235,8 @@ final class StreamForm {
   }
 
   /** Memory that the object's buffer owns. */
-  private static final class Borrowed extends ForeignAllocation {
-    Borrowed(long bytes, long address) {
+  private static final class BorrowedMemory extends ForeignAllocation {
+    BorrowedMemory(long bytes, long address) {
       super(bytes, address);
     }
 

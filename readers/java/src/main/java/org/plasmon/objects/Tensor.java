@@ -18,7 +18,7 @@ public final class Tensor {
     NUMPY,
     /** A memoryview; its element type is one letter of Python's struct module. */
     MEMORYVIEW,
-    /** The shape of an array of objects; nobody sees it. */
+    /** The shape of an array of objects; internal. */
     SHAPE
   }
 

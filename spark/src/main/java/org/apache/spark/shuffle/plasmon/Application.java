@@ -64,7 +64,7 @@ final class Application {
         return store;
     }
 
-    /** Joins as what the process is; an error says what is missing. */
+    /** Joins as driver or executor; an error names what is missing. */
     static Application join(SparkConf conf, boolean isDriver) {
         try {
             current = isDriver ? drive(conf) : execute(conf);
@@ -163,7 +163,7 @@ final class Application {
         }
     }
 
-    /** Leaves; the driver takes everything of the application along. */
+    /** Leaves; the driver deletes everything of the application. */
     void leave() {
         if (current == this) {
             current = null;

@@ -17,7 +17,7 @@ import org.plasmon.shuffle.StoreException;
  * becomes the failure that makes Spark run exactly that map task again.
  *
  * <p>Usually one thread uses it. But where Python or another program consumes the records, Spark
- * reads them in a thread of its own, which may be in the middle of a read when the task ends and
+ * reads them in its own thread, which may be in the middle of a read when the task ends and
  * the memory is given back. So everything that touches the store's memory holds the lock that
  * {@link #close} takes, and fails once that was called: the memory may be gone from the address
  * space by then.
@@ -40,7 +40,7 @@ final class Blocks implements AutoCloseable {
     private long waitedNs;
     private boolean closed;
 
-    /** @param onLoss told of an output that is gone, before that becomes a failure */
+    /** @param onLoss called with an output that is gone, before that becomes a failure */
     Blocks(
             NativeStore store,
             int shuffle,
@@ -206,7 +206,7 @@ final class Blocks implements AutoCloseable {
         }
     }
 
-    /** The bytes of all sections, one behind the other. */
+    /** The bytes of all sections, one after the other. */
     InputStream concatenated() {
         return new InputStream() {
             private ByteBuffer section;

@@ -112,7 +112,7 @@ final class EmbeddedStore {
         }
     }
 
-    /** Removes its folder; the store itself has been told to stop. */
+    /** Removes its folder; the store itself is stopping already. */
     void forget() {
         remove(folder);
     }

@@ -23,7 +23,7 @@ import scala.runtime.AbstractPartialFunction;
 import scala.runtime.BoxedUnit;
 
 /**
- * What the driver is told by executors that cannot join the application.
+ * The messages to the driver of executors that cannot join the application.
  *
  * <pre>
  * executor: cannot join ─► report ─► driver: counts them

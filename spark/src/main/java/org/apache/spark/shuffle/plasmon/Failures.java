@@ -4,7 +4,7 @@ package org.apache.spark.shuffle.plasmon;
 final class Failures {
     private Failures() {}
 
-    /** Throws it as it is; the type is for callers that say {@code throw}. */
+    /** Throws it as it is; the type is for callers that write {@code throw}. */
     static RuntimeException unchecked(Throwable error) {
         return Failures.<RuntimeException>thrown(error);
     }

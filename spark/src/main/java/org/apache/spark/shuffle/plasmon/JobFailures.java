@@ -40,8 +40,8 @@ final class JobFailures {
         }
     }
 
-    /** Listens in the driver: what {@link #failAll} said is said to jobs that begin later. */
-    static final class Later extends SparkListener {
+    /** Listens in the driver: the error of {@link #failAll} also fails jobs that begin later. */
+    static final class LaterJobs extends SparkListener {
         /** From here on the task's job is known to the scheduler. */
         @Override
         public void onTaskStart(SparkListenerTaskStart event) {
@@ -52,7 +52,7 @@ final class JobFailures {
         }
     }
 
-    /** Throws what {@link #failAll} said in this process. */
+    /** Throws the error of {@link #failAll} in this process. */
     static void check() {
         if (lasting != null) {
             throw new IllegalStateException(lasting);

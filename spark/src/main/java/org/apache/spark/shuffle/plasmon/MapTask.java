@@ -14,7 +14,7 @@ import org.plasmon.shuffle.RunContent;
 import org.plasmon.shuffle.RunId;
 import org.plasmon.shuffle.StoreException;
 
-/** What both writers know of the task whose output they write, and the output itself. */
+/** The task whose output a writer writes, and the output itself. */
 final class MapTask<K, V> {
     final SparkConf conf;
     final ShuffleDependency<K, V, Object> dependency;

@@ -11,7 +11,7 @@ import scala.reflect.ClassTag$;
 
 /** What every writer has, and how it ends. */
 abstract class MapTaskWriter<K, V> extends ShuffleWriter<K, V> {
-    /** What serialisers are told of the classes of keys and values: nothing. */
+    /** The class tag of keys and values for serialisers: any. */
     static final ClassTag<Object> ANY = ClassTag$.MODULE$.Object();
 
     final MapTask<K, V> task;

@@ -59,8 +59,8 @@ final class ObjectsWriter<K, V> extends MapTaskWriter<K, V> {
 
     @Override
     public void write(Iterator<Product2<K, V>> records) throws IOException {
-        Combining<K, V> combining =
-                combined == null ? null : new Combining<>(task.dependency.aggregator().get());
+        ValueCombiner<K, V> combining =
+                combined == null ? null : new ValueCombiner<>(task.dependency.aggregator().get());
         while (records.hasNext()) {
             Product2<K, V> record = records.next();
             K key = record._1();
@@ -80,12 +80,12 @@ final class ObjectsWriter<K, V> extends MapTaskWriter<K, V> {
     }
 
     /** Puts one value after the other into the combiner of its key. */
-    private static final class Combining<K, V> extends
+    private static final class ValueCombiner<K, V> extends
             scala.runtime.AbstractFunction2<Object, Object, Object> {
         private final Aggregator<K, V, Object> aggregator;
         private V value;
 
-        Combining(Aggregator<K, V, Object> aggregator) {
+        ValueCombiner(Aggregator<K, V, Object> aggregator) {
             this.aggregator = aggregator;
         }
 

@@ -8,23 +8,23 @@ import org.apache.spark.memory.TaskMemoryManager;
 
 /** A task's account with Spark's memory manager, for what it holds on the heap. */
 final class Reservation extends MemoryConsumer {
-    /** Puts elsewhere what the account is for. */
-    interface Spilling {
+    /** Spills what the account is for. */
+    interface SpillCallback {
         /** Whether it did; it did not if there was nothing or this is a bad moment. */
         boolean spill() throws IOException;
     }
 
-    private volatile Spilling spilling = () -> false;
+    private volatile SpillCallback spilling = () -> false;
 
     Reservation(TaskMemoryManager memory) {
         super(memory, MemoryMode.ON_HEAP);
     }
 
     /**
-     * Who is asked when another part of the same task wants memory. Until then others get nothing:
+     * What spills when another part of the same task wants memory. Until then others get nothing:
      * a task in the middle of a record gives its memory back when it is refused more.
      */
-    void spillWith(Spilling asked) {
+    void spillWith(SpillCallback asked) {
         spilling = asked;
     }
 

@@ -78,7 +78,7 @@ final class RowChecksums {
         }
     }
 
-    /** What the status of the output says; 0 where nothing was asked for. */
+    /** The value for the status of the output; 0 where checksums are off. */
     long value() {
         if (checksums == null) {
             return 0;

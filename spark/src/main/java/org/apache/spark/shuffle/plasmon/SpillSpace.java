@@ -37,7 +37,7 @@ final class SpillSpace implements AutoCloseable {
         this.block = block;
     }
 
-    /** Takes all of these records away, and returns an iterator that brings them back. */
+    /** Spills all of these records, and returns an iterator that reads them back. */
     <K, C> Iterator<Tuple2<K, C>> move(Iterator<Tuple2<K, C>> records) throws IOException {
         Spills.Spill spill = spills.begin();
         RecordBuffer buffer = new RecordBuffer(bytes -> true, bytes -> { });
@@ -46,7 +46,7 @@ final class SpillSpace implements AutoCloseable {
             spill.add(buffer, stage(records, instance, buffer));
             buffer.clear();
         }
-        return new Back<>(spill);
+        return new SpillReader<>(spill);
     }
 
     /** Serialises one piece; how many records it has. */
@@ -73,13 +73,13 @@ final class SpillSpace implements AutoCloseable {
         spills.close();
     }
 
-    /** Records that come back, piece by piece. */
-    private final class Back<K, C> extends AbstractIterator<Tuple2<K, C>> {
+    /** Spilled records, read back piece by piece. */
+    private final class SpillReader<K, C> extends AbstractIterator<Tuple2<K, C>> {
         private final Spills.Spill spill;
         private final SerializerInstance instance = serializer.newInstance();
         private Iterator<Tuple2<Object, Object>> piece;
 
-        Back(Spills.Spill spill) {
+        SpillReader(Spills.Spill spill) {
             this.spill = spill;
         }
 

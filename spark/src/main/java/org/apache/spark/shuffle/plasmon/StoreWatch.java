@@ -28,7 +28,7 @@ import org.slf4j.LoggerFactory;
  * being replaced by its keeper is never taken for a dead store.
  */
 final class StoreWatch {
-    /** So many deaths within a minute have a cause that another store does not mend. */
+    /** This many deaths within a minute have a cause that another store does not mend. */
     static final int DEATHS_MAX = 3;
 
     /** In nanoseconds. */
@@ -41,7 +41,7 @@ final class StoreWatch {
 
     private final EmbeddedStore embedded;
     private final NativeStore store;
-    private final Deaths deaths = new Deaths();
+    private final DeathCounter deaths = new DeathCounter();
     private final Thread thread;
     private volatile boolean stopped;
 
@@ -125,7 +125,7 @@ final class StoreWatch {
     }
 
     /** When the store died; the times are those of a clock that never goes back. */
-    static final class Deaths {
+    static final class DeathCounter {
         private final Deque<Long> times = new ArrayDeque<>();
 
         /** Whether this is one death too many. */

@@ -24,7 +24,7 @@ import scala.Option;
  * Deletes what attempts at map tasks left that did not count: one that had committed its output
  * when its speculative twin had won, and one whose executor died.
  *
- * <p>In the driver, on a thread of its own: Spark tells it of every attempt that ends, also after
+ * <p>In the driver, on its own thread: Spark tells it of every attempt that ends, also after
  * its stage. An attempt whose end is a failure is never named by Spark's tracker afterwards.
  */
 final class UnusedOutputs extends SparkListener {
@@ -44,7 +44,7 @@ final class UnusedOutputs extends SparkListener {
     static UnusedOutputs listen(SparkContext context, NativeStore store) {
         UnusedOutputs made = new UnusedOutputs(store);
         context.listenerBus().addToQueue(made, QUEUE);
-        context.listenerBus().addToQueue(new JobFailures.Later(), QUEUE);
+        context.listenerBus().addToQueue(new JobFailures.LaterJobs(), QUEUE);
         return made;
     }
 

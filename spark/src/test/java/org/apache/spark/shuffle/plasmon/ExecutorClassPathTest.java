@@ -16,7 +16,7 @@ import org.junit.jupiter.api.io.TempDir;
 
 /**
  * A class path of the user's own for executors, given to a plain spark-submit, took the place of
- * ours. Executors died at their start and were started again for ever.
+ * ours. Executors died at their start and were started again forever.
  */
 class ExecutorClassPathTest {
     private static final String CLUSTER = "local-cluster[2,1,1024]";

@@ -5,13 +5,13 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import org.junit.jupiter.api.Test;
 
-/** A store that dies again and again was started for ever, if nothing counted. */
+/** A store that dies again and again was started forever, if nothing counted. */
 class StoreWatchTest {
     private static final long MINUTE = StoreWatch.DEATHS_WITHIN_NS;
 
     @Test
     void theThirdDeathWithinAMinuteIsTheLast() {
-        StoreWatch.Deaths deaths = new StoreWatch.Deaths();
+        StoreWatch.DeathCounter deaths = new StoreWatch.DeathCounter();
         assertFalse(deaths.add(-5));
         assertFalse(deaths.add(10));
         assertTrue(deaths.add(MINUTE - 6));
@@ -19,7 +19,7 @@ class StoreWatchTest {
 
     @Test
     void deathsThatAreFurtherApartAreNoReasonToEnd() {
-        StoreWatch.Deaths deaths = new StoreWatch.Deaths();
+        StoreWatch.DeathCounter deaths = new StoreWatch.DeathCounter();
         for (long death = 0; death < 10; death++) {
             assertFalse(deaths.add(death * MINUTE / 2));
         }

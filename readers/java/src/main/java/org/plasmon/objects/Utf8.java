@@ -4,11 +4,11 @@ import java.nio.ByteBuffer;
 import java.nio.charset.CharacterCodingException;
 import java.nio.charset.StandardCharsets;
 
-/** UTF-8, strict or with surrogates. */
-final class Texts {
-  private Texts() {}
+/** Decodes UTF-8, strictly or with surrogates. */
+final class Utf8 {
+  private Utf8() {}
 
-  static String utf8(ByteBuffer bytes) {
+  static String decode(ByteBuffer bytes) {
     try {
       // A decoder is fast on arrays alone.
       byte[] copy = new byte[bytes.capacity()];
@@ -20,7 +20,7 @@ final class Texts {
   }
 
   /** UTF-8 that may encode surrogates, which Java's strings consist of anyway. */
-  static String surrogates(ByteBuffer bytes) {
+  static String decodeSurrogates(ByteBuffer bytes) {
     StringBuilder text = new StringBuilder();
     int at = 0;
     while (at < bytes.capacity()) {
