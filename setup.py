@@ -1,4 +1,4 @@
-"""What pyproject.toml cannot say: the library for C and C++ keeps its name.
+"""Settings beyond pyproject.toml: the library for C and C++ keeps its name.
 
 A linker looks for ``libplasmon.so``, not for a name with the tag of one interpreter.
 """

@@ -4,8 +4,8 @@
 ``bench/results/<suite>.json``.
 
 * :mod:`bench.case` says what is measured, :mod:`bench.run` measures it.
-* :mod:`bench.worker` runs every side (ours, a rival, the machine's limit) in processes of its own.
-* :mod:`bench.environments` makes what a side needs: an environment of its own, or our binaries.
+* :mod:`bench.worker` runs every side (ours, a rival, the machine's limit) in separate processes.
+* :mod:`bench.environments` makes what a side needs: a separate environment, or our binaries.
 * :mod:`bench.stats` condenses samples, :mod:`bench.report` shows them.
 
 Deliberately absent: any timing in this process. Workers time themselves; the harness only asks,

@@ -35,7 +35,7 @@ TWO_CORES = Pinning("two-cores", 0, 0, 1)
 
 @dataclass(frozen=True)
 class Side:
-    """Somebody who is measured: a worker program and where it comes from."""
+    """A contender that is measured: a worker program and where it comes from."""
 
     name: str
     language: Language
@@ -121,7 +121,7 @@ class Median:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """What the results know the entry by."""
+        """The key of the entry in the results."""
         return self.case, self.label, self.pinning.name
 
     def __call__(self, results: Results) -> float:

@@ -1,4 +1,4 @@
-"""Makes what a side needs before it can run: an environment of its own, or our binaries."""
+"""Makes what a side needs before it can run: a separate environment, or our binaries."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WITH_OURS = "ours+"
 
 
 class MissingError(Exception):
-    """A side cannot be measured; the text says why and goes into the report."""
+    """A side cannot be measured; the text has the reason and goes into the report."""
 
 
 def _run(command: list[str], what: str, environment: dict[str, str] | None = None) -> None:
@@ -91,7 +91,7 @@ def our_package() -> Path:
     """An interpreter with our package, built with optimizations.
 
     The one that runs this, if the package is installed there, as it is by `make bench`; else one in
-    an environment of its own.
+    a separate environment.
     """
     # From elsewhere, so that no folder of the working tree is taken for an installed package.
     probe = [sys.executable, "-c", "import numpy, plasmon"]

@@ -102,7 +102,7 @@ def _kept_bytes(pids: list[int]) -> int:
 
 
 def list_ns(context: Context, entry: Entry) -> Samples:
-    """The time of one listing of a store that holds so many objects of 100 B."""
+    """The time of one listing of a store that holds many objects of 100 B."""
     with context.fresh(entry.side) as (worker, _):
         worker.call({"op": "fill", "object_bytes": 100, "objects": entry.request["objects"]})
         answer = worker.call({"op": "list", "count": entry.request["count"]})

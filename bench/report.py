@@ -37,7 +37,7 @@ def _digits(value: float) -> str:
 
 def rows(suite: Suite, results: Results) -> list[dict[str, Any]]:
     """One row for each case, pinning and entry, missing ones included."""
-    known = _Known(
+    known = _RowContext(
         results,
         {side.name: side.language for side in suite.sides},
         {figure.row: figure for figure in suite.figures if figure.row is not None},
@@ -46,7 +46,7 @@ def rows(suite: Suite, results: Results) -> list[dict[str, Any]]:
 
 
 @dataclass(frozen=True)
-class _Known:
+class _RowContext:
     """What every row needs."""
 
     results: Results
@@ -64,7 +64,7 @@ def _measured(suite: Suite, results: Results) -> Iterator[tuple[Case, Pinning, E
                     yield case, pinning, entry
 
 
-def _row(case: Case, pinning: Pinning, entry: Entry, known: _Known) -> dict[str, Any]:
+def _row(case: Case, pinning: Pinning, entry: Entry, known: _RowContext) -> dict[str, Any]:
     results = known.results
     key = (case.name, entry.label, pinning.name)
     row: dict[str, Any] = {
@@ -104,7 +104,7 @@ def _row(case: Case, pinning: Pinning, entry: Entry, known: _Known) -> dict[str,
     return row
 
 
-def _ratio_to_ours(case: Case, pinning: Pinning, entry: Entry, known: _Known) -> float | None:
+def _ratio_to_ours(case: Case, pinning: Pinning, entry: Entry, known: _RowContext) -> float | None:
     """The entry over our first one in the same language, or over our first one at all."""
     ours = [other for other in case.entries if other.side.startswith(OURS)]
     language = known.languages[entry.side]

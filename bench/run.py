@@ -1,4 +1,4 @@
-"""Measures the cases of a suite: all sides of a case in turns, everybody else at rest.
+"""Measures the cases of a suite: all sides of a case in turns, the others at rest.
 
 ::
 
@@ -46,7 +46,7 @@ class Results:
     rounds: dict[Key, list[Samples]] = field(default_factory=dict)
     missing: dict[Key, str] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
-    #: What workers told beside their samples, round by round.
+    #: The notes of workers beside their samples, round by round.
     notes: dict[Key, list[dict[str, Any]]] = field(default_factory=dict)
 
     def samples(self, case: str, label: str, pinning: str = FREE.name) -> list[Samples]:
@@ -119,7 +119,7 @@ class Context:
         return worker
 
     def note(self, told: Mapping[str, Any]) -> None:
-        """Keeps what a worker told beside its samples."""
+        """Keeps a worker's note beside its samples."""
         kept = {name: value for name, value in told.items() if name not in SAMPLES}
         if kept:
             self.notes.setdefault(self.turn, []).append(kept)
@@ -259,7 +259,7 @@ def _samples(answer: Mapping[str, Any]) -> Samples:
 
 
 def filled(context: Context, request: Mapping[str, Any]) -> dict[str, Any]:
-    """A request with what only the run knows."""
+    """A request with the facts of the run."""
     server_cpu = context.pinning.server_cpu
     known: dict[str, Callable[[], Any]] = {
         "$source": context.source,

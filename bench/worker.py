@@ -28,7 +28,7 @@ END_TIMEOUT_S = 5.0
 
 
 class UnsupportedError(Exception):
-    """The side has nothing that answers this request; the text says why."""
+    """The side cannot answer this request; the text has the reason."""
 
 
 class Worker:
@@ -122,7 +122,7 @@ class Worker:
             signal_all(self._frozen, signal.SIGSTOP)
 
     def thaw(self) -> bool:
-        """Lets a frozen side go on; says whether it was frozen."""
+        """Resumes a frozen side; returns whether it was frozen."""
         frozen, self._frozen = self._frozen, []
         signal_all(frozen, signal.SIGCONT)
         return bool(frozen)

@@ -60,7 +60,7 @@ find_sources() {
     library=$(sources)
 }
 
-# Building the standard library is not stable yet, and is told where the sources are by a variable
+# Building the standard library is not stable yet, and finds the sources by a variable
 # that cargo has for its own tests.
 std_cargo() {
     local command=$1

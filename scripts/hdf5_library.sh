@@ -82,7 +82,7 @@ unpack() {
     tar -xzf "$DOWNLOAD/$PACKAGE.orig.tar.gz" -C "$SOURCE" --strip-components=1
 }
 
-# What cmake is told and which parts are built.
+# The arguments of cmake, and the parts that are built.
 options() {
     echo -DCMAKE_BUILD_TYPE=Release -DCMAKE_BUILD_RPATH_USE_ORIGIN=ON \
         -DBUILD_STATIC_LIBS=OFF -DONLY_SHARED_LIBS=ON -DHDF5_BUILD_EXAMPLES=OFF \
@@ -92,7 +92,7 @@ options() {
         *)
             echo -DHDF5_ENABLE_PARALLEL=ON -DHDF5_BUILD_HL_LIB=OFF -DHDF5_BUILD_TOOLS=OFF ;;
     esac
-    # Debian lets both implementations of MPI be installed; each has names of its own.
+    # Debian lets both implementations of MPI be installed; each has its own names.
     case "$1" in
         parallel) echo -DMPI_C_COMPILER=mpicc.mpich ;;
         openmpi) echo -DMPI_C_COMPILER=mpicc.openmpi ;;

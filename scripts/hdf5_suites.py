@@ -1,4 +1,4 @@
-"""HDF5's and h5py's own tests, run with HDF5 alone and through the connector, and what they say."""
+"""HDF5's and h5py's own tests, run with HDF5 alone and through the connector, compared."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TESTS_TIMEOUT_S = 900
 
 #: The parts of HDF5's tests of its interface (`h5_api_test`).
 INTERFACES = ("file", "group", "dataset", "datatype", "attribute", "link", "object", "misc")
-#: h5py's tests that pass with HDF5 alone only; hdf5/DIFFERENCES.md says why.
+#: h5py's tests that pass with HDF5 alone only; hdf5/DIFFERENCES.md has the reasons.
 H5PY_DIFFERENCES = frozenset(
     f"tests/{test}"
     for test in (
@@ -36,12 +36,12 @@ RANKS = 2
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one run of a suite said."""
+    """The result of one run of a suite."""
 
     passed: int = 0
     failed: int = 0
     skipped: int = 0
-    #: The names of the tests that passed, where the suite tells them.
+    #: The names of the tests that passed, where the suite prints them.
     names: frozenset[str] = frozenset()
     #: Why the run does not count: it crashed or ran too long.
     broken: str = ""
@@ -57,7 +57,7 @@ class Pair:
     name: str
     native: Outcome
     ours: Outcome
-    #: The names of the tests that pass with HDF5 alone only, where the suite tells names.
+    #: The names of the tests that pass with HDF5 alone only, where the suite prints names.
     lost: tuple[str, ...] = field(default=())
     #: Those of them that are known, and written down.
     differences: frozenset[str] = frozenset()
@@ -94,7 +94,7 @@ def api_outcome(output: str, code: int) -> Outcome:
 
 
 def pytest_outcome(output: str, code: int) -> Outcome:
-    """What pytest says with `-rA`."""
+    """The result of pytest with `-rA`."""
     if code not in (0, 1):
         return Outcome(broken=f"ended with {code}")
     names = frozenset(re.findall(r"^PASSED (\S+)", output, re.MULTILINE))
@@ -104,7 +104,7 @@ def pytest_outcome(output: str, code: int) -> Outcome:
 
 
 def run(command: Sequence[str | Path], environment: Mapping[str, str]) -> tuple[str, int]:
-    """Runs a suite in a folder of its own; its words and its exit code."""
+    """Runs a suite in its own folder; its words and its exit code."""
     with tempfile.TemporaryDirectory() as folder:
         try:
             done = subprocess.run(

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the tests of the HDF5 connector with the stock wheels, in an environment of their own.
+"""Runs the tests of the HDF5 connector with the stock wheels, in a separate environment.
 
     hdf5_tests.py                 all of hdf5/tests
     hdf5_tests.py api             HDF5's own tests of its interface, on both sides
@@ -28,12 +28,12 @@ WORK = ROOT / "target" / "hdf5"
 #: What scripts/hdf5_library.sh builds.
 LIBRARY = ROOT / ".hdf5" / "1.14.5"
 
-#: So many tests at once.
+#: How many tests run at once.
 PROCESSES = "2"
 
 INSTALL_TIMEOUT_S = 900
 TESTS_TIMEOUT_S = 900
-#: With the many random sequences that `all` runs, unless the environment says another number.
+#: With the many random sequences that `all` runs, unless the environment sets another number.
 ALL_TESTS_TIMEOUT_S = 7200
 MANY_SEQUENCES = {"PLASMON_HDF5_SEQUENCES": "2000", "PLASMON_HDF5_FAULTY_SEQUENCES": "300"}
 
@@ -129,7 +129,7 @@ def others_tests(names: list[str]) -> list[suites.Pair]:
 
 
 def compare(pairs: list[suites.Pair]) -> int:
-    """Prints what both sides said; the exit code."""
+    """Prints the results of both sides; returns the exit code."""
     print(suites.table(pairs))
     return 0 if all(pair.good for pair in pairs) else 1
 

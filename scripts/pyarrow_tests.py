@@ -2,7 +2,7 @@
 """Runs pyarrow 11's own tests of its serialization over plasmon.compat.pyarrow_serialization.
 
     pyarrow_tests.py            in both environments
-    pyarrow_tests.py old        with pyarrow 11 and NumPy 1.26, in an environment of its own
+    pyarrow_tests.py old        with pyarrow 11 and NumPy 1.26, in a separate environment
     pyarrow_tests.py current    with the pyarrow and NumPy of .venv
 
 The tests are pyarrow's and stay out of this repository: pyarrow 11 is installed from its wheel, the
@@ -40,7 +40,7 @@ OLD_PYTHON_MAX = (3, 11)
 TIMEOUT_S = 600
 FILES = ("test_serialization.py", "test_serialization_deprecated.py", "deserialize_buffer.py")
 
-#: What newer libraries want: a pattern, its replacement, and how often it occurs.
+#: Changes that newer libraries need: a pattern, its replacement, and how often it occurs.
 EDITS = {
     "test_serialization.py": (
         # NumPy 2 has no alltrue.
@@ -67,7 +67,7 @@ for name in ours.__all__:
 
 
 class UnavailableError(Exception):
-    """The tests cannot run here; the text says why."""
+    """The tests cannot run here; the text has the reason."""
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SUITES = ROOT / "spark" / "suites"
 WORK = ROOT / "spark" / "target" / "suites"
 BUILT = ROOT / "spark" / "target" / "plasmon-spark.jar"
-#: A copy: a virtual machine crashes whose jar is built anew while it runs.
+#: A copy: a virtual machine crashes whose jar is built again while it runs.
 JAR = WORK / "plasmon-spark.jar"
 PACKAGE = "org.apache.spark.shuffle.plasmon"
 #: The longest takes five minutes where nothing else runs.
@@ -58,7 +58,7 @@ KNOWN = {
 }
 #: What the driver logs when Plasmon's manager has started.
 JOINED = "the shuffle is in the store at"
-#: The page whose tables tell which tests fail with our manager, and why.
+#: The page whose tables list the tests that fail with our manager, and why.
 DIFFERENCES = ROOT / "docs" / "spark-suites.md"
 OPENED = [
     "java.lang", "java.lang.invoke", "java.lang.reflect", "java.io", "java.net", "java.nio",
@@ -100,7 +100,7 @@ LINES = {
 
 @dataclass
 class Outcome:
-    """What a suite said of its tests."""
+    """The results of a suite's tests."""
 
     passed: list[str]
     failed: list[str]
@@ -232,7 +232,7 @@ def unwritten(ours: Outcome, theirs: Outcome | None, known: set[str]) -> list[st
 
 
 def mended(ours: Outcome, known: set[str]) -> list[str]:
-    """The differences that the page names and that are none any more."""
+    """The differences that the page names and that are gone."""
     passed = sorted(known & set(ours.passed))
     return [f"passes, and is in {DIFFERENCES.name}: {test}" for test in passed]
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tests tensors with PyTorch itself, in an environment of its own: .venvs/torch.
+# Tests tensors with PyTorch itself, in a separate environment: .venvs/torch.
 #
 # The package for Linux brings several gigabytes of libraries for graphics processors, which is why
 # this suite is not among those of `make test`. pip's own settings decide where it comes from; an

@@ -34,7 +34,7 @@ LOGS = ROOT / "target" / "test-logs"
 BIN = ROOT / ".venv" / "bin"
 
 SUITE_TIMEOUT_S = 1200
-#: How long a process that a suite has told to end may take to be gone.
+#: How long a process that a suite has signalled may take to end.
 GONE_WITHIN_S = 30
 #: How many lines of a failed suite's log are shown.
 SHOWN_LINES = 80
@@ -236,7 +236,7 @@ def count(output: str) -> Counts:
 
 
 def what_failed(output: str) -> list[str]:
-    """The lines of a failed suite's log that say what failed, or its last ones."""
+    """The lines of a failed suite's log with the failures, or its last ones."""
     cargo = r"^failures:\n\n(---- (?:.*\n)*?)test result: FAILED"
     pytest = r"^(?:(?:FAILED|ERROR) \S+::|E   |FAILED left behind).*$"
     maven = r"^\[ERROR\] .*$"

@@ -1,6 +1,6 @@
 // What `bench columns` measures in C++: Arrow's own builder and buffers on one pool or another.
 //
-// The pools are those of the libarrow that pyarrow brings, and Plasmon's behind the same interface.
+// The pools are those of the libarrow that pyarrow brings, and Plasmon's with the same interface.
 // Every pool is looked at through a WatchedPool, which counts what really moved: the address of
 // each buffer before and after it grew.
 #include <arrow/api.h>
@@ -86,8 +86,8 @@ arrow::Result<arrow::MemoryPool *> pool_named(const std::string &name) {
 
 }  // namespace
 
-// What one run took and did; bench/ours/columns_library.py has the same fields.
-struct Measured {
+// The times and counts of one run; bench/ours/columns_library.py has the same fields.
+struct Measurement {
     double total_ns;  // until the memory was given back
     double build_ns;  // until the array was there, or the buffer had its last size
     int64_t resident_bytes;
@@ -99,14 +99,14 @@ struct Measured {
 
 namespace {
 
-void note(const WatchedPool &pool, Measured *out) {
+void note(const WatchedPool &pool, Measurement *out) {
     out->growths = pool.growths;
     out->moves = pool.moves;
     out->moved_bytes = pool.moved_bytes;
 }
 
 arrow::Status append_int64(arrow::MemoryPool *inner, int64_t bytes, int64_t chunk_bytes,
-                           Measured *out) {
+                           Measurement *out) {
     const std::vector<int64_t> chunk(chunk_bytes / sizeof(int64_t), 42);
     WatchedPool pool(inner);
     const auto begin = Clock::now();
@@ -134,7 +134,7 @@ arrow::Status append_int64(arrow::MemoryPool *inner, int64_t bytes, int64_t chun
 }
 
 arrow::Status double_buffer(arrow::MemoryPool *inner, int64_t from_bytes, int64_t to_bytes,
-                            bool touched, Measured *out) {
+                            bool touched, Measurement *out) {
     WatchedPool pool(inner);
     const auto begin = Clock::now();
     uint8_t *buffer = nullptr;
@@ -162,7 +162,7 @@ arrow::Status double_buffer(arrow::MemoryPool *inner, int64_t from_bytes, int64_
 }
 
 // Errors as text for the caller; "" when there is none.
-const char *told(const arrow::Status &status) {
+const char *message_of(const arrow::Status &status) {
     thread_local std::string text;
     text = status.ok() ? "" : status.ToString();
     return text.c_str();
@@ -179,13 +179,14 @@ void *bench_pool(const char *name, const void *plasmon_api) {
     return found.ok() ? static_cast<void *>(*found) : nullptr;
 }
 
-const char *bench_append_int64(void *pool, int64_t bytes, int64_t chunk_bytes, Measured *out) {
-    return told(append_int64(static_cast<arrow::MemoryPool *>(pool), bytes, chunk_bytes, out));
+const char *bench_append_int64(void *pool, int64_t bytes, int64_t chunk_bytes, Measurement *out) {
+    auto *inner = static_cast<arrow::MemoryPool *>(pool);
+    return message_of(append_int64(inner, bytes, chunk_bytes, out));
 }
 
 const char *bench_double_buffer(void *pool, int64_t from_bytes, int64_t to_bytes, int touched,
-                                Measured *out) {
+                                Measurement *out) {
     auto *inner = static_cast<arrow::MemoryPool *>(pool);
-    return told(double_buffer(inner, from_bytes, to_bytes, touched != 0, out));
+    return message_of(double_buffer(inner, from_bytes, to_bytes, touched != 0, out));
 }
 }

@@ -20,7 +20,7 @@ from plasmon import build_memory_pool
 SOURCE = Path(__file__).with_suffix(".cpp")
 
 
-class _Measured(ctypes.Structure):
+class _Measurement(ctypes.Structure):
     _fields_ = (
         ("total_ns", ctypes.c_double),
         ("build_ns", ctypes.c_double),
@@ -83,8 +83,8 @@ class Pool:
             raise UnsupportedError(f"the installed pyarrow has no pool called {name}")
         self._pool = ctypes.c_void_p(made)
 
-    def _told(self, function: Any, *arguments: Any) -> dict[str, float]:
-        found = _Measured()
+    def _call(self, function: Any, *arguments: Any) -> dict[str, float]:
+        found = _Measurement()
         text = function(self._pool, *arguments, ctypes.byref(found))
         if text:
             raise RuntimeError(text.decode())
@@ -93,9 +93,9 @@ class Pool:
     def append_int64(self, total_bytes: int, chunk_bytes: int) -> dict[str, float]:
         """Arrow's Int64Builder, chunk after chunk."""
         sizes = (ctypes.c_int64(total_bytes), ctypes.c_int64(chunk_bytes))
-        return self._told(self._library.bench_append_int64, *sizes)
+        return self._call(self._library.bench_append_int64, *sizes)
 
     def double_buffer(self, from_bytes: int, to_bytes: int, touched: bool) -> dict[str, float]:
         """A buffer that is doubled until it is large."""
         sizes = (ctypes.c_int64(from_bytes), ctypes.c_int64(to_bytes))
-        return self._told(self._library.bench_double_buffer, *sizes, ctypes.c_int(touched))
+        return self._call(self._library.bench_double_buffer, *sizes, ctypes.c_int(touched))

@@ -21,7 +21,7 @@ from bench.ours.worker import Plasmon
 from bench.rivals.plasma.sharing import Readers, write_parquet
 from bench.rivals.protocol import Answer, serve
 
-#: What a run tells besides its time, the largest of all turns.
+#: The notes of a run besides its time, the largest of all turns.
 COUNTS = ("resident_bytes", "resident_after_bytes", "growths", "moves", "moved_bytes")
 
 

@@ -241,7 +241,7 @@ static void measure(const char *operation, int repetitions) {
         meet();
         long long end = now_ns();
         if (turn >= 0 && run.me == 0) {
-            /* When it ended is for who waits for the file. */
+            /* The end time is for the process that waits for the file. */
             printf("%lld %lld\n", end - begin, end);
             fflush(stdout);
         }

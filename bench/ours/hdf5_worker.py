@@ -1,6 +1,6 @@
 """Runs the HDF5 kernel with HDF5 alone, or through the connector, and times a second process.
 
-The kernel is a C program of its own (`hdf5_kernel.c`) that is the same on all sides: only its
+The kernel is a separate C program (`hdf5_kernel.c`) that is the same on all sides: only its
 environment differs. Only the side whose data lies in a store starts one.
 """
 
@@ -22,7 +22,7 @@ from bench.rivals.protocol import Answer, UnsupportedError, serve
 
 RUN_TIMEOUT_S = 40
 TMPFS = "/dev/shm"
-#: What the connector says of a setting that this build has not.
+#: The connector's message for a setting that this build has not.
 NO_SETTING = "the connector has no setting"
 #: The dataset that a second process looks at.
 WATCHED = "latest/Timestep_0/x.arrow"
@@ -120,7 +120,7 @@ class Hdf5:
         return tempfile.TemporaryDirectory(prefix="hdf5-", dir=within)
 
 
-class Stored(Hdf5):
+class StoreHdf5(Hdf5):
     """The connector with a store that this process keeps."""
 
     def __init__(self) -> None:
@@ -147,7 +147,7 @@ class Stored(Hdf5):
 SIDES: dict[str, Callable[[], Hdf5]] = {
     "alone": lambda: Hdf5(None),
     "files": lambda: Hdf5("backend=files"),
-    "store": Stored,
+    "store": StoreHdf5,
 }
 
 if __name__ == "__main__":

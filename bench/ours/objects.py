@@ -13,7 +13,7 @@ from bench.rivals.objects.codecs import Codec, Way
 from bench.rivals.protocol import UnsupportedError
 from plasmon import SerializationContext
 
-#: Freed memory stays with the store, warm, as it would for somebody who puts again and again.
+#: Freed memory stays with the store, warm, as it would for a program that puts repeatedly.
 SETTINGS = {"warm_bytes_max": "1g"}
 
 

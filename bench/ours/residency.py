@@ -51,7 +51,7 @@ def stopped(pid: int) -> Iterator[None]:
     """Has a process do nothing meanwhile."""
     os.kill(pid, signal.SIGSTOP)
     try:
-        # Each of its threads stops by itself.
+        # Each of its threads stops separately.
         while not all(_is_stopped(task) for task in Path(f"/proc/{pid}/task").iterdir()):
             time.sleep(0)
         yield

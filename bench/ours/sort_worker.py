@@ -44,7 +44,7 @@ def _store_cpu_ns() -> float:
             with open(f"/proc/{pid}/environ", "rb") as file:
                 ours = wanted in file.read().split(b"\0")
             with open(f"/proc/{pid}/stat") as file:
-                # Behind the name, which may have any character: fields 14 and 15 of all.
+                # After the name, which may have any character: fields 14 and 15 of all.
                 fields = file.read().rpartition(")")[2].split()
         except OSError:
             continue

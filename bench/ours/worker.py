@@ -162,7 +162,7 @@ class Plasmon:
         return awaited(lambda turn: self.store.get_buffer(ids[turn]), count)
 
     def op_request_beside_idle(self, clients: int, count: int) -> Answer:
-        """The time of a small request beside so many idle clients over that without them."""
+        """The time of a small request beside idle clients over that without them."""
         identity = self.store.put(b"here")
         self.store.flush()
 
@@ -178,11 +178,11 @@ class Plasmon:
         return {"samples": [beside / alone]}
 
     def op_longest_turn(self, objects: int, expiring: int, clients: int, count: int) -> Answer:
-        """The daemon's longest turn with so many objects and so many connections, in ms.
+        """The daemon's longest turn with many objects and many connections, in ms.
 
-        The connections are of this process: what costs time for each of them does so whoever has
-        them. One pins all objects, and some more expire at once. The others put, read and delete
-        while most idle, and some of them come and go.
+        The connections are of this process: their cost to the daemon does not depend on the
+        process that has them. One pins all objects, and some more expire at once. The others
+        put, read and delete while most idle, and some of them come and go.
         """
         many = [plasmon.connect(self.address, start=False) for _ in range(clients)]
         pinned = self.store.get_buffers(self._make(100, objects))

@@ -1,1 +1,1 @@
-"""What we measure ourselves against, each in an environment of its own."""
+"""What we measure ourselves against, each in a separate environment."""

@@ -97,7 +97,7 @@ def rate(operation: Callable[[], object], seconds: float, batch: int = 64) -> An
 
 
 def spaced(operation: Callable[[int], object], count: int, gap_us: float) -> Answer:
-    """Does an operation now and then, with a sleep before each; tells when each began."""
+    """Does an operation repeatedly, with a sleep before each; returns when each began."""
     stamps: list[int] = []
     for turn in range(count):
         time.sleep(gap_us / 1e6)
@@ -107,7 +107,7 @@ def spaced(operation: Callable[[int], object], count: int, gap_us: float) -> Ans
 
 
 def awaited(operation: Callable[[int], object], count: int) -> Answer:
-    """Waits for one thing after the other; tells when each had come."""
+    """Waits for one thing after the other; returns when each had come."""
     stamps: list[int] = []
     for turn in range(count):
         operation(turn)

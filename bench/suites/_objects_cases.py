@@ -1,4 +1,4 @@
-"""The cases of the objects' benchmark: who turns what into bytes, and back."""
+"""The cases of the objects' benchmark: contenders, and values to serialize and read back."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FEATHER, PARQUET = "feather", "parquet"
 FLOOR = "floor"
 STORE = f"{OURS} store"
 WORKER = ("-m", "bench.rivals.objects.worker")
-#: Everybody but pyarrow 11 runs in one environment: one interpreter, the same libraries.
+#: Every side but pyarrow 11 runs in one environment: one interpreter, the same libraries.
 SIDES = (
     *(
         Side(name, "Python", (*WORKER, name), "ours+objects")
@@ -24,7 +24,7 @@ SIDES = (
     Side(OLD, "Python", (*WORKER, OLD), "plasma"),
 )
 RIVALS = (CLOUDPICKLE, MARSHAL, MSGSPEC, PYFORY, OLD)
-#: Rivals take part in so many rounds; we and pickle, of which the figures are made, in all.
+#: The rounds that rivals take part in; we and pickle, of which the figures are made, do in all.
 RIVAL_ROUNDS = 2
 SAMPLES_MAX = 100
 #: The value that files of frames are measured with, too.
@@ -37,7 +37,7 @@ SMALL = {"batch": 500, "count": 12}
 
 @dataclass(frozen=True)
 class Value:
-    """An object that is measured, and what is asked of us with it."""
+    """An object that is measured, and its targets."""
 
     name: str
     title: str
@@ -61,11 +61,11 @@ class Value:
 VALUES = (
     Value("arrays_list", "a list of 100 arrays of 50,000 floats", 5, 200, memory=True),
     Value("arrays_dict", "a dict of 100 arrays of 50,000 floats", 5, 200, memory=True),
-    Value("dict_of_sets", "a dict of 100,000 sets of two texts", 4, 4, containers=True, floor=True),
-    Value("strings", "a list of 200,000 texts", 12, 2, floor=True),
+    Value("dict_of_sets", "a dict of 100,000 sets of 2 strings", 4, 4, containers=True, floor=True),
+    Value("strings", "a list of 200,000 strings", 12, 2, floor=True),
     Value("floats", "a list of a million floats", 5, 1.5, floor=True),
     Value("ints", "a list of a million integers of 40 bits", 12, 1.8, floor=True),
-    Value("dict_str_float", "a dict of 100,000 texts to floats", 5, 2, floor=True),
+    Value("dict_str_float", "a dict of 100,000 strings to floats", 5, 2, floor=True),
     Value(
         "dataclasses",
         "a list of 100,000 dataclasses of three fields",
@@ -86,7 +86,7 @@ VALUES = (
     Value("pandas", "a pandas frame, a million rows of 8 columns", 2.5, 100, memory=True),
     Value(
         "pandas_mixed",
-        "a pandas frame of texts, decimals and moments, 100,000 rows",
+        "a pandas frame of strings, decimals and timestamps, 100,000 rows",
         *(2, 0.9),
         memory=True,
     ),
@@ -96,7 +96,7 @@ VALUES = (
     Value("task_args", "arguments of a task: a tuple and a dict", 0.9, 0.9, small=True),
 )
 
-#: What the ways do, for those who read the tables.
+#: What the variants do, for readers of the tables.
 WORK = {
     OURS: "plasmon: a context's dumps to new bytes, loads of them",
     STORE: "put into a store whose memory is warm, get out of it",
@@ -105,7 +105,7 @@ WORK = {
     f"{OURS} gc run": 'the collector left on while loading: context with gc="run"',
     PICKLE: "protocol 5, in-band",
     f"{PICKLE} gc off": "with the collector off while loading, as in timeit",
-    f"{PICKLE} out-of-band": "protocol 5, buffers copied behind it into new memory, aligned",
+    f"{PICKLE} out-of-band": "protocol 5, buffers copied after it into new memory, aligned",
     f"{PICKLE} out-of-band, warm": "the same into the same memory each time",
     CLOUDPICKLE: "cloudpickle.dumps and loads",
     MARSHAL: "marshal: few types, no checks; nearly a floor",
@@ -114,13 +114,13 @@ WORK = {
     FEATHER: "to_feather and read_feather, in memory; columns of objects as far as Arrow has them",
     PARQUET: "to_parquet and read_parquet, in memory; the same",
     FLOOR: "the same objects made by CPython's functions from flat columns: no format, no checks",
-    OLD: "pyarrow.serialize of pyarrow 11, in an environment of its own",
+    OLD: "pyarrow.serialize of pyarrow 11, in a separate environment",
     f"{OLD} pickle": "pickle 5 of that environment, whose frames are others",
 }
 
 
 def _entry(label: str, op: str, value: Value, **how: Any) -> Entry:
-    """The entry of a label: a side and, behind it, what tells it apart."""
+    """The entry of a label: a side, then its variant."""
     side, _, variant = label.partition(" ")
     ways = {"gc off": "", "gc counted": "", "gc run": "collecting"}
     collectors = {"gc off": "off", "gc counted": "counted"}
@@ -229,7 +229,7 @@ def _first(name: str) -> Case:
     return Case(f"dumps_{name}_first", title, entries, rounds=3, quick_rounds=1, heat="cold")
 
 
-#: Who is tried with every value of the table of correctness, and in which mode.
+#: The sides that are tried with every value of the table of correctness, with their modes.
 TRIALS = {
     OURS: "trusted bytes: a context with cloudpickle",
     STORE: "put and get, as the store trusts this user's processes",

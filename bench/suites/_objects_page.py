@@ -38,7 +38,7 @@ MARKS = {"right": "yes", "wrong": "**WRONG**", "error": "error", "absent": ""}
 
 
 def notes(results: Results, case: str, label: str) -> list[dict[str, Any]]:
-    """What workers told beside their samples."""
+    """The notes of workers beside their samples."""
     found = results.notes.get((case, label, FREE.name))
     if not found:
         reason = results.missing.get((case, label, FREE.name), f"{case} was not measured")
@@ -78,7 +78,7 @@ def _measured(results: Results) -> list[str]:
 
 
 def _speed(results: Results) -> list[list[str]]:
-    """How many times faster than pickle everybody is."""
+    """How many times faster than pickle each side is."""
     lines = [["dumps / loads", f"{PICKLE} 5", *COLUMNS]]
     for name in _measured(results):
         times = [
@@ -132,7 +132,7 @@ def _both(results: Results, case: str, label: str) -> str:
 
 
 def _correctness(results: Results) -> list[list[str]]:
-    """Everybody's verdicts, the totals first."""
+    """The verdicts of all sides, the totals first."""
     found: dict[str, dict[str, str]] = {}
     for label in TRIALS:
         try:

@@ -21,17 +21,17 @@ from bench.rivals.protocol import Answer
 from bench.run import Context
 from bench.worker import UnsupportedError
 
-#: The first run with ten times the rows takes about so many times as long: ten times the work, and
+#: How many times as long the first run with ten times the rows takes: ten times the work, and
 #: less of it in the caches. Measured of the rivals: 10 to 28.
 GROWTH = 13.0
 #: A rival that would take longer than this for one sort is compared at the smaller size.
 EXPECTED_MAX_S = 60.0
 #: What a call may take beside sorting: the table is made, and all memory touched once.
 MAKE_S = 45.0
-#: A sort may take so many times what was expected: the first run, the ones that are counted, and
+#: A sort may take this many times what was expected: the first run, the ones that are counted, and
 #: what the estimate is short of.
-PATIENCE = 3.0
-#: Seconds that are expected of whom nothing is known.
+TIMEOUT_FACTOR = 3.0
+#: Seconds that are expected of a side without earlier results.
 UNKNOWN_S = 40.0
 
 
@@ -44,7 +44,7 @@ class Estimate:
 
     @classmethod
     def of(cls, smaller: Answer, times: float) -> Estimate:
-        """From what a table took that has so many times fewer rows."""
+        """From what a table with a fraction of the rows took."""
         sort = smaller["sort"]
         # Ten times the rows are one step of growth.
         fastest = min(*sort["cold"], *sort["wall"])
@@ -61,14 +61,14 @@ class Estimate:
         return None
 
 
-#: What was measured in a run already: what a side said of a table, or why it said nothing.
+#: Results of this run: a side's answer for a table, or why there is none.
 _KNOWN: WeakKeyDictionary[Context, dict[str, Answer | Exception]] = WeakKeyDictionary()
 
 
 def answer(
     context: Context, side: str, request: Mapping[str, Any], smaller_rows: int | None
 ) -> Answer:
-    """What a side says of a request, which it is asked once in a run.
+    """A side's answer to a request, which is made once in a run.
 
     MissingError or UnsupportedError say why there is no answer. `smaller_rows` is the size from
     which to tell whether to begin, if any.
@@ -85,7 +85,7 @@ def answer(
                 if objection is not None:
                     raise UnsupportedError(objection)
                 seconds = estimate.seconds
-            known[key] = _ask(context, side, request, MAKE_S + PATIENCE * seconds)
+            known[key] = _ask(context, side, request, MAKE_S + TIMEOUT_FACTOR * seconds)
         except (MissingError, UnsupportedError) as reason:
             known[key] = reason
     found = known[key]

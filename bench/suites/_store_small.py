@@ -73,7 +73,7 @@ READS = (
     ),
     Case(
         "get_hot_1mb",
-        "the same with 1 MB: nobody copies",
+        "the same with 1 MB: without a copy",
         (
             _get(RUST, "get_now", MIB, 100_000),
             _get(PYTHON, "get_buffer, dropped", MIB, 2_000),

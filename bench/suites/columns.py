@@ -1,7 +1,7 @@
 """Columns that grow in shared memory, beside Arrow's own pools and Plasma.
 
 One C++ program appends to Arrow's Int64Builder on the pools of the installed pyarrow and on ours;
-our own builder does the same through its own interface. Every side is a process of its own, and a
+our own builder does the same through its own interface. Every side is a separate process, and a
 fresh sample is the first thing that a process does.
 """
 
@@ -72,7 +72,7 @@ def _double(side: str, touched: bool) -> Entry:
 
 
 def _share(context: Context, entry: Entry) -> Samples:
-    """Everybody reads the one file, which is made when it is first asked for."""
+    """All sides read one file, which is made when it is first needed."""
     path = context.scratch / "table.parquet"
     if not path.exists():
         rows = context.scale(PARQUET_ROWS, PARQUET_ROWS // 10)
@@ -139,18 +139,18 @@ CASES = (
 
 
 @dataclass(frozen=True)
-class Told:
-    """The largest that entries told of something beside their samples."""
+class LargestNote:
+    """The largest value of a note that entries gave beside their samples."""
 
     what: str
     of: tuple[tuple[str, str], ...]
 
     def __call__(self, results: Results) -> float:
-        found = [_told(results, case, label, self.what) for case, label in self.of]
+        found = [_largest_note(results, case, label, self.what) for case, label in self.of]
         return float(max(found))
 
 
-def _told(results: Results, case: str, label: str, what: str) -> int:
+def _largest_note(results: Results, case: str, label: str, what: str) -> int:
     notes = results.notes.get((case, label, FREE.name), [])
     if not notes:
         raise MissingError(f"{label}: {case} was not measured")
@@ -180,7 +180,7 @@ def _speed(name: str, what: str, case: str, label: str, least: float | None) -> 
     return Figure(name, what, "GB/s", Bandwidth(case, label, TOTAL_BYTES), target)
 
 
-def _told_figure(
+def _note_figure(
     name: str, what: str, unit: str, compute: Callable[[Results], float], most: float | None = None
 ) -> Figure:
     return Figure(name, what, unit, compute, None if most is None else at_most(most))
@@ -213,24 +213,24 @@ FIGURES = (
         BUILDER,
         None,
     ),
-    _told_figure(
+    _note_figure(
         "growth_moves",
         "growths of our builder and allocator that moved a buffer, by its address",
         "moves",
-        Told("moves", _growing(BUILDER)),
+        LargestNote("moves", _growing(BUILDER)),
         0,
     ),
-    _told_figure(
+    _note_figure(
         "pool_growth_moves",
         "the same of a series of builds of Arrow's builder on our pool, at worst",
         "moves",
-        Told("moves", _pooled(POOL)),
+        LargestNote("moves", _pooled(POOL)),
     ),
-    _told_figure(
+    _note_figure(
         "put_table_bytes_copied",
         "bytes of a table read through the pool that lie in other pages after it was put",
         "B",
-        Told("copied_bytes", (("share_parquet", POOL),)),
+        LargestNote("copied_bytes", (("share_parquet", POOL),)),
         0,
     ),
     Figure(
@@ -250,7 +250,7 @@ FIGURES = (
 
 
 def _parts(results: Results) -> dict[str, str]:
-    """What the sides told beside their times: memory, moves, and where the time went."""
+    """What the sides noted beside their times: memory, moves, and where the time went."""
     head = ["case", "side", "resident", "resident after", "growths", "moves", "bytes moved"]
     lines = [head]
     for case in CASES:

@@ -31,9 +31,9 @@ from bench.suites._objects_page import nbytes, verdicts
 
 #: Nothing may be slower than this share of pickle's speed.
 WORST = 0.9
-#: Reading may take so many times as long as CPython needs to make the objects alone.
+#: Reading may take this many times as long as CPython needs to make the objects alone.
 FLOOR_RATIO_MAX = 1.3
-#: A value may take so many times the bytes of its pickle, and so many more.
+#: A value may take this many times the bytes of its pickle, and this many more.
 SIZE_RATIO_MAX, SIZE_EXTRA_BYTES_MAX = 1.6, 5 << 10
 TRIALS_MIN = 84
 

@@ -26,7 +26,7 @@ CASES_OF = {
     "two_keys": "an int64 of 1,000 values, then a float64, descending",
 }
 SIZES = {"1e7": 10_000_000, "1e8": 100_000_000}
-#: What is told of a sort.
+#: The metrics of a sort.
 WHAT = {
     "wall": "wall time",
     "cpu": "processor time of all threads",

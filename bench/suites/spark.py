@@ -83,7 +83,7 @@ def _measure(context: Context, entry: Entry) -> Samples:
 
 
 def _reads(context: Context, entry: Entry) -> Samples:
-    """Every block is timed by a program of its own, with a store of its own."""
+    """Every block is timed by a program of its own, with its own store."""
     _jar()
     classes = ROOT / "spark" / "target" / "test-classes"
     maps = str(entry.request["maps"] if not context.quick else entry.request["quick"])
@@ -173,7 +173,7 @@ def _ratio(case: str, line: str, kind: str = "") -> Callable[[Results], float]:
     return lambda results: results.ratio(f"{case}_{line}", *sides)
 
 
-def _told(results: Results, case: str, side: str, what: str) -> float:
+def _noted(results: Results, case: str, side: str, what: str) -> float:
     notes = results.notes.get((case, side, FREE.name))
     if not notes:
         raise MissingError(f"{side}: {case} was not measured")
@@ -185,7 +185,7 @@ def _fetch_wait(line: str) -> Callable[[Results], float]:
 
     def compute(results: Results) -> float:
         ours, vanilla = (
-            _told(results, case, f"{manager}-{line}", "fetch_wait_ms")
+            _noted(results, case, f"{manager}-{line}", "fetch_wait_ms")
             for manager in (OURS, VANILLA)
         )
         return ours / max(vanilla, 1.0)
@@ -195,7 +195,7 @@ def _fetch_wait(line: str) -> Callable[[Results], float]:
 
 def _commit(line: str) -> Callable[[Results], float]:
     return lambda results: (
-        _told(results, f"blocks400_{line}", f"{OURS}-{line}", "write_ns") / 400 / 1e6
+        _noted(results, f"blocks400_{line}", f"{OURS}-{line}", "write_ns") / 400 / 1e6
     )
 
 
@@ -225,7 +225,7 @@ def _figures(line: str) -> tuple[Figure, ...]:
             f"executor_kill_reruns{at}",
             title("kill", "map tasks run again: "),
             "tasks",
-            lambda results: _told(results, f"kill_{line}", f"{OURS}-{line}", "told"),
+            lambda results: _noted(results, f"kill_{line}", f"{OURS}-{line}", "told"),
             at_most(0),
         ),
     )
@@ -247,11 +247,11 @@ def _figures(line: str) -> tuple[Figure, ...]:
 def _spilled(manager: str) -> Callable[[Results], float]:
     cases = ("spill_3.5", "spill_sort_3.5")
     side = f"{manager}-3.5-small"
-    return lambda results: sum(_told(results, case, side, "spilled_bytes") for case in cases)
+    return lambda results: sum(_noted(results, case, side, "spilled_bytes") for case in cases)
 
 
 def _tier(what: str) -> Callable[[Results], float]:
-    return lambda results: _told(results, "small_store_3.5", f"{OURS}-3.5-exchange", what)
+    return lambda results: _noted(results, "small_store_3.5", f"{OURS}-3.5-exchange", what)
 
 
 def _tier_share(what: str) -> Callable[[Results], float]:
@@ -259,7 +259,7 @@ def _tier_share(what: str) -> Callable[[Results], float]:
 
 
 def _p99_us(results: Results) -> float:
-    return _told(results, "block_reads", f"{OURS}-3.5", "p99_ns") / 1e3
+    return _noted(results, "block_reads", f"{OURS}-3.5", "p99_ns") / 1e3
 
 
 FIGURES = (

@@ -56,7 +56,7 @@ def kernel(folder, text):
     return str(program)
 
 
-def test_times_are_read_and_failures_are_told(tmp_path):
+def test_times_are_read_and_failures_are_reported(tmp_path):
     side = Hdf5("backend=files")
     side.op_start(str(tmp_path), 0)
 

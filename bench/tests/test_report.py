@@ -69,7 +69,7 @@ def content():
     return document(SUITE, results, FACTS)
 
 
-def test_figures_are_numbers_and_missing_ones_are_told(content):
+def test_figures_are_numbers_and_missing_ones_are_reported(content):
     figures = content["figures"]
     assert set(figures) == {"get_ns", "ratio", "gbps"}
     assert figures["get_ns"] == 25.0
@@ -170,5 +170,5 @@ def test_a_page_without_markers_is_refused(content):
 
 
 def test_ratios_of_one_case_need_both_entries():
-    figure = Figure("ratio", "", "x", Ratio("get", "rival", "nobody", FREE))
+    figure = Figure("ratio", "", "x", Ratio("get", "rival", "absent", FREE))
     assert document(Suite("s", SIDES, (), (figure,)), Results(), FACTS)["figures"] == {}

@@ -57,7 +57,7 @@ def _everything(name):
     return True
 
 
-def test_sides_take_turns_and_the_broken_one_is_told(context):
+def test_sides_take_turns_and_the_broken_one_is_reported(context):
     entries = tuple(
         Entry(name, {"op": "get", "value": float(at)}, "")
         for at, name in enumerate(("one", "two", "broken"))

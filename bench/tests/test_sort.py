@@ -13,7 +13,7 @@ from bench.worker import UnsupportedError
 
 
 class Worker:
-    """A side that answers with its name's length, or is slower than anybody would wait for."""
+    """A side that answers with its name's length, or exceeds every timeout."""
 
     calls = 0
 
@@ -39,7 +39,7 @@ class Worker:
 
 
 class Context:
-    """What a measurement asks of a run."""
+    """The part of a run that a measurement needs."""
 
     def scale(self, full, quick):
         return full

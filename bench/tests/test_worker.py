@@ -73,7 +73,7 @@ def test_the_end_of_a_worker_is_told_with_its_last_words(worker):
         worker.call({"op": "end"})
 
 
-def test_no_answer_in_time_is_told(worker):
+def test_no_answer_in_time_is_reported(worker):
     worker.freeze()
     worker.send({"op": "double", "value": 1})
     with pytest.raises(MissingError, match="no answer within"):

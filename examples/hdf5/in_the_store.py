@@ -2,7 +2,7 @@
 
     python examples/hdf5/in_the_store.py
 
-Starts a store of its own, runs an ordinary h5py program whose datasets go there, and reads them
+Starts its own store, runs an ordinary h5py program whose datasets go there, and reads them
 from another process without HDF5. Then it shows a table of the store as an HDF5 file.
 """
 
@@ -35,7 +35,7 @@ with h5py.File("view.h5", "r") as file:
 
 
 def run(code: str, folder: Path, settings: str) -> None:
-    """Runs an HDF5 program that knows nothing of Plasmon."""
+    """Runs an HDF5 program that does not use Plasmon."""
     connector = {
         "HDF5_PLUGIN_PATH": plasmon.hdf5.plugin_path(),
         "HDF5_VOL_CONNECTOR": f"plasmon {settings}",

@@ -1,4 +1,4 @@
-"""An ordinary h5py program. It knows nothing of Arrow or Plasmon.
+"""An ordinary h5py program. It uses neither Arrow nor Plasmon.
 
 Run as it is, it writes a plain HDF5 file. With the connector its datasets become Arrow files:
 

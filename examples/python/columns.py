@@ -77,7 +77,7 @@ def read_files(store: plasmon.Store, path: Path) -> None:
 
 
 def main() -> None:
-    """Everything above, in a store of its own."""
+    """Everything above, in its own store."""
     with plasmon.start(capacity="256m") as store, tempfile.TemporaryDirectory() as folder:
         build(store)
         with multiprocessing.get_context("spawn").Pool(1) as pool:

@@ -42,7 +42,7 @@ def main() -> None:
     frame = pd.DataFrame({"key": random.random(rows), "payload": np.arange(rows)})
     # The frame, its sorted partitions, and what lies between objects.
     capacity = 3 * frame.memory_usage().sum() + (64 << 20)
-    # A process that is forked would share the connection of this one: "spawn" begins anew.
+    # A process that is forked would share the connection of this one: "spawn" begins again.
     context = get_context("spawn")
     with (
         plasmon.start(capacity=int(capacity)) as store,

@@ -38,7 +38,7 @@ def main() -> None:
             np.square(np.arange(1000.0), out=np.frombuffer(writer, np.float64))
         print("squares:", np.frombuffer(store.get_buffer("squares").data, np.float64)[:4])
 
-        # An object stays while somebody reads it, and then it is gone.
+        # An object that was deleted stays while it is being read.
         store.delete(numbers)
         assert array[-1] == 999_999
         assert not store.contains(numbers)

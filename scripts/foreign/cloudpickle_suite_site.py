@@ -1,6 +1,6 @@
 """Every process of cloudpickle's tests writes and reads with plasmon.
 
-What is no object of ours is left to pickle. Besides, names are there that the release of the tests
+Other data is left to pickle. Besides, names are there that the release of the tests
 had and the current one has not.
 """
 

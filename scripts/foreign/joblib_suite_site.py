@@ -1,3 +1,3 @@
-"""Every process of joblib's tests knows the backend, as one does that imported it."""
+"""Registers the backend in every process of joblib's tests, as importing it does."""
 
 import plasmon.joblib  # noqa: F401 - for what it registers

@@ -1,7 +1,7 @@
 """pandas' own tests of pickling, with plasmon in the place of pickle.
 
 ``pickle`` in the modules of tests, and in what ``to_pickle`` and ``read_pickle`` are made of, is
-ours. What is no object of ours, such as an old pickle among the tests' data, is left to pickle.
+ours. Other data, such as an old pickle among the tests' data, is left to pickle.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The sums of `make test` are what the runners said."""
+"""The sums of `make test` are those of the runners."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What others' suites say of the connector is read as they say it."""
+"""The output of foreign suites is read correctly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Spark's suites say is compared with docs/spark-suites.md, in both directions."""
+"""The results of Spark's suites are compared with docs/spark-suites.md, in both directions."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def test_the_tables_of_the_page() -> None:
     assert sorted(found) == sorted(KNOWN)
 
 
-def test_differences_that_are_not_written_are_told() -> None:
+def test_differences_that_are_not_written_are_reported() -> None:
     ours = Outcome(["one"], ["two"], True, True)
     theirs = Outcome(["one", "two"], [], True, True)
     (said,) = unwritten(ours, theirs, set())
     assert said == "fails, and is not in spark-suites.md: two"
     assert unwritten(ours, None, set()) == [said]
     assert unwritten(ours, theirs, {"two"}) == []
-    # What fails with Spark's manager, too, is none.
+    # What fails with Spark's manager, too, is not a difference.
     assert unwritten(ours, Outcome(["one"], ["two"], True, True), set()) == []
 
 
@@ -57,7 +57,7 @@ def test_a_test_that_did_not_run_is_a_difference() -> None:
     assert said == "the suite did not complete"
 
 
-def test_a_suite_that_overlooks_the_manager_is_told() -> None:
+def test_a_suite_that_overlooks_the_manager_is_reported() -> None:
     """Suites of the core take no system properties: all of them pass with Spark's own manager."""
     theirs = Outcome(["one"], [], True, False)
     assert unwritten(theirs, theirs, set()) == ["no test used Plasmon's manager"]
@@ -65,7 +65,7 @@ def test_a_suite_that_overlooks_the_manager_is_told() -> None:
     assert JOINED in driver.read_text("utf-8")
 
 
-def test_a_written_difference_that_passes_is_told() -> None:
+def test_a_written_difference_that_passes_is_reported() -> None:
     ours = Outcome(["one"], ["two"], True, True)
     assert mended(ours, {"two"}) == []
     assert mended(ours, {"one"}) == ["passes, and is in spark-suites.md: one"]

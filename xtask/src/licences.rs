@@ -1,5 +1,5 @@
 //! The licences of what is linked in, checked without network: cargo knows them of every package
-//! that it has fetched. A licence that nobody has looked at yet is refused.
+//! that it has fetched. A licence that is not in the list is refused.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
@@ -29,11 +29,11 @@ const ALLOWED: &[&str] = &[
     "Zlib",
 ];
 
-/// Packages whose major versions may stand side by side; the value says who brings the older one.
+/// Packages whose major versions may stand side by side, with the package that brings the older.
 const DUPLICATES: &[(&str, &str)] = &[];
 
 /// What the Python package needs when it runs, with the licence that was looked up for each. A new
-/// need fails this check until somebody has looked.
+/// need fails this check until its licence is added.
 const PYTHON: &[(&str, &str)] = &[
     ("cython", "Apache-2.0"),
     ("h5py", "BSD-3-Clause"),

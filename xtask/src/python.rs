@@ -38,7 +38,7 @@ fn indent(line: &str) -> usize {
     line.len() - line.trim_start().len()
 }
 
-/// Blanks texts in triple quotes that begin a line.
+/// Blanks strings in triple quotes that begin a line.
 fn without_docstrings(text: &str) -> String {
     let mut kept = String::with_capacity(text.len());
     let mut inside: Option<&str> = None;

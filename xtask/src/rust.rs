@@ -137,7 +137,7 @@ fn is_for_tests(attribute: &[u8]) -> bool {
         && !condition.contains("any(")
 }
 
-/// The end of the item behind an attribute: its closing brace, or its semicolon.
+/// The end of the item after an attribute: its closing brace, or its semicolon.
 fn item_end(code: &[u8], from: usize) -> usize {
     let mut at = from;
     while at < code.len() {
@@ -176,7 +176,7 @@ fn signature(code: &[u8], from: usize) -> Option<(String, usize, usize)> {
     (code[end] == b'}').then(|| (name, count_parameters(&code[open + 1..close]), end))
 }
 
-/// Where the parameters open, behind the generics.
+/// Where the parameters open, after the generics.
 fn parameters_start(code: &[u8]) -> Option<usize> {
     let mut angles = 0_i32;
     for (at, byte) in code.iter().enumerate() {
@@ -244,7 +244,7 @@ fn find(code: &[u8], what: &[u8], from: usize) -> Option<usize> {
     rest.windows(what.len()).position(|window| window == what).map(|at| at + from)
 }
 
-/// The next place, at or behind `from`, where `word` stands by itself.
+/// The next place, at or after `from`, where `word` stands by itself.
 pub(crate) fn find_word(code: &[u8], word: &[u8], mut from: usize) -> Option<usize> {
     loop {
         let at = find(code, word, from)?;

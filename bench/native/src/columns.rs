@@ -41,9 +41,9 @@ pub(crate) struct Double {
     warmups: usize,
 }
 
-/// What a series took and did: as `bench/ours/columns_worker.py` tells it of Arrow's pools.
+/// The times and counts of a series, in the form that `bench/ours/columns_worker.py` reports.
 #[derive(Debug, Default, Serialize)]
-pub(crate) struct Told {
+pub(crate) struct Series {
     samples: Vec<f64>,
     batch: u64,
     build_ns: Vec<f64>,
@@ -54,7 +54,7 @@ pub(crate) struct Told {
     moved_bytes: u64,
 }
 
-impl Told {
+impl Series {
     /// Takes a sample; `built` is the part of it until everything was written.
     fn take(&mut self, turn: usize, warmups: usize, total: f64, built: f64) -> Result<()> {
         self.resident_after_bytes = resident_bytes()?;
@@ -76,10 +76,10 @@ impl Told {
     }
 }
 
-/// Appends int64 until there are so many bytes.
-pub(crate) fn append(store: &Client, request: Append) -> Result<Told> {
+/// Appends int64 until the buffer has `total_bytes`.
+pub(crate) fn append(store: &Client, request: Append) -> Result<Series> {
     let chunk = vec![42_i64; request.chunk_bytes / size_of::<i64>()];
-    let mut told = Told::default();
+    let mut series = Series::default();
     for turn in 0..request.warmups + request.count {
         let begin = Instant::now();
         let mut builder = ColumnBuilder::new(store, &DataType::Int64, &BuilderOptions::default())?;
@@ -88,13 +88,13 @@ pub(crate) fn append(store: &Client, request: Append) -> Result<Told> {
             builder.append_values::<Int64Type>(&chunk)?;
             let now = builder.addresses().first().copied();
             if let (Some(before), Some(after)) = (place, now) {
-                told.grew(before, after, done);
+                series.grew(before, after, done);
             }
             place = now;
         }
         let built = nanoseconds(begin.elapsed());
         ensure!(builder.len() * size_of::<i64>() == request.total_bytes, "values were lost");
-        told.resident_bytes = resident_bytes()?;
+        series.resident_bytes = resident_bytes()?;
         let again = Instant::now();
         let made = match request.ending {
             Ending::Abort => {
@@ -107,15 +107,15 @@ pub(crate) fn append(store: &Client, request: Append) -> Result<Told> {
         if let Some(id) = made {
             store.delete(&[id])?;
         }
-        told.take(turn, request.warmups, total, built)?;
+        series.take(turn, request.warmups, total, built)?;
     }
-    Ok(told)
+    Ok(series)
 }
 
 /// Doubles a buffer until it is large.
-pub(crate) fn double(store: &Client, request: Double) -> Result<Told> {
+pub(crate) fn double(store: &Client, request: Double) -> Result<Series> {
     let allocator = SharedAllocator::new(store);
-    let mut told = Told::default();
+    let mut series = Series::default();
     for turn in 0..request.warmups + request.count {
         let begin = Instant::now();
         let mut buffer = allocator.buffer(request.from_bytes)?;
@@ -131,18 +131,18 @@ pub(crate) fn double(store: &Client, request: Double) -> Result<Told> {
             }
             let before = buffer.as_ptr() as usize;
             buffer.resize(bytes * 2)?;
-            told.grew(before, buffer.as_ptr() as usize, bytes);
+            series.grew(before, buffer.as_ptr() as usize, bytes);
             bytes *= 2;
         }
         let built = nanoseconds(begin.elapsed());
         let kept = !request.touched || (buffer[0] == 7 && buffer[bytes - 1] == 7);
         ensure!(kept, "growing lost what was written");
-        told.resident_bytes = resident_bytes()?;
+        series.resident_bytes = resident_bytes()?;
         let again = Instant::now();
         drop(buffer);
-        told.take(turn, request.warmups, built + nanoseconds(again.elapsed()), built)?;
+        series.take(turn, request.warmups, built + nanoseconds(again.elapsed()), built)?;
     }
-    Ok(told)
+    Ok(series)
 }
 
 /// The memory that this process has in sight.

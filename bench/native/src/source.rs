@@ -42,7 +42,7 @@ impl Mapping {
         if writable {
             protection |= ProtFlags::WRITE;
         }
-        // SAFETY: the kernel chooses an address that nobody uses.
+        // SAFETY: the kernel chooses an address that is not in use.
         let base = unsafe { mmap(null_mut(), bytes, protection, flags, file, 0) }?;
         let base = NonNull::new(base.cast()).context("a mapping at address zero")?;
         Ok(Self { base, bytes, writable })
@@ -58,7 +58,7 @@ impl Mapping {
     /// The mapped bytes.
     pub(crate) fn as_slice(&self) -> &[u8] {
         // SAFETY: the mapping is readable over its whole length until `self` is dropped. Files that
-        // are read this way are written by nobody meanwhile: the harness fills a source before it
+        // are read this way are not written meanwhile: the harness fills a source before it
         // names it.
         unsafe { std::slice::from_raw_parts(self.base.as_ptr(), self.bytes) }
     }
@@ -66,7 +66,7 @@ impl Mapping {
     /// The mapped bytes, for writing.
     pub(crate) fn as_mut_slice(&mut self) -> &mut [u8] {
         assert!(self.writable, "a mapping made for reading is written");
-        // SAFETY: as above, writable as just checked, and borrowed by nobody else.
+        // SAFETY: as above, writable as just checked, and not borrowed elsewhere.
         unsafe { std::slice::from_raw_parts_mut(self.base.as_ptr(), self.bytes) }
     }
 

@@ -83,7 +83,7 @@ pub(crate) enum Request {
     },
     AppendInt64(columns::Append),
     DoubleBuffer(columns::Double),
-    /// Kill the daemon over so many objects, and wait until the next one answers.
+    /// Kill the daemon over `objects` objects, and wait until the next one answers.
     Recover {
         object_bytes: usize,
         objects: usize,
@@ -211,7 +211,7 @@ impl Side {
     pub(crate) fn stop(&mut self) {
         if let Some(store) = self.store.take() {
             if self.started {
-                // The harness ends whatever is left of a side.
+                // The harness ends the processes that are left of a side.
                 let _ = store.shutdown();
             }
             store.disconnect();
@@ -242,7 +242,7 @@ impl Side {
         Ok(json!({ "address": socket, "start_ns": taken, "versions": versions }))
     }
 
-    /// Makes objects and waits until everybody can see them.
+    /// Makes objects and waits until every client can see them.
     fn make(&self, size: usize, objects: usize) -> Result<Vec<ObjectId>> {
         let store = self.store()?;
         let payload = Payload::new(size, None)?;

@@ -64,7 +64,7 @@ pub(crate) fn rate(seconds: f64, mut operation: impl FnMut() -> Result<()>) -> R
     Ok(done as f64 / begin.elapsed().as_secs_f64())
 }
 
-/// Does something now and then, asleep in between; tells when each turn began.
+/// Does something repeatedly, asleep in between; returns when each turn began.
 pub(crate) fn spaced(
     count: usize,
     gap: Duration,
@@ -79,7 +79,7 @@ pub(crate) fn spaced(
     Ok(Stamps { stamps })
 }
 
-/// Waits for one thing after the other; tells when each had come.
+/// Waits for one thing after the other; returns when each had come.
 pub(crate) fn awaited(
     count: usize,
     mut operation: impl FnMut(usize) -> Result<()>,

@@ -31,12 +31,12 @@ class Way(NamedTuple):
     dumps: Callable[[Any], Any]
     loads: Callable[[Any], Any]
     nbytes: Callable[[Any], int] = len
-    #: Frees what `dumps` made, for those who keep it somewhere.
+    #: Frees what `dumps` made, for codecs that keep it somewhere.
     drop: Callable[[list[Any]], None] = list.clear
 
 
 class Codec:
-    """Somebody who turns values into bytes and back."""
+    """A library that turns values into bytes and back."""
 
     def start(self, directory: str, capacity_bytes: int) -> None:
         """Prepares what lives as long as the worker."""
@@ -57,7 +57,7 @@ class Codec:
         return self.way(mode, "")
 
     def lend(self, way: str, blob: Any, path: Path) -> dict[str, Any]:
-        """Lays bytes out for another process; what it must know to take them."""
+        """Lays bytes out for another process; returns what it needs to take them."""
         path.write_bytes(blob)
         return {"path": str(path)}
 
@@ -174,7 +174,7 @@ class Marshal(Codec):
 
 
 class Msgspec(Codec):
-    """MessagePack; told the type of the objects whose type can be told."""
+    """MessagePack; given the type of the objects whose type can be given."""
 
     TYPES: Mapping[str, Any] = {
         "dict_of_sets": dict[int, set[str]],

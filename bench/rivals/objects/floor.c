@@ -1,13 +1,13 @@
 /* The floor of reading: the same objects made by CPython's own functions, and nothing else.
  *
- * What lies in flat columns of numbers and texts is made into lists, dicts, sets, tuples and
- * objects, with the collector off: no format, no checks, no types to find out. Nobody who gives
- * Python its own objects can be faster; what is left above it is a reader's own.
+ * What lies in flat columns of numbers and strings is made into lists, dicts, sets, tuples and
+ * objects, with the collector off: no format, no checks, no types to find out. No reader that
+ * makes Python's own objects can be faster; the time above it is the reader's own.
  *
  * A column is a tuple: its letter, and what it is made of.
  *
- *   "i" int64s    "f" doubles    "s" texts in ASCII, their lengths as int64s
- *   "S" a column of texts, two for each set    "t" columns, one for each item of a tuple
+ *   "i" int64s    "f" doubles    "s" strings in ASCII, their lengths as int64s
+ *   "S" a column of strings, two for each set    "t" columns, one for each item of a tuple
  *   "o" a class, the names of its attributes, columns of their values
  */
 #define PY_SSIZE_T_CLEAN

@@ -29,14 +29,14 @@ def _floats(numbers: Iterable[float]) -> _Column:
     return "f", np.array(list(numbers), "<f8").tobytes()
 
 
-def _texts(texts: Iterable[str]) -> _Column:
-    kept = list(texts)
+def _strings(strings: Iterable[str]) -> _Column:
+    kept = list(strings)
     return "s", "".join(kept).encode("ascii"), np.array([len(text) for text in kept]).tobytes()
 
 
 def _record(items: Any, *names: str) -> tuple[_Column, ...]:
     first, second, third = zip(*items, strict=True)
-    columns = {"x": _ints, "y": _floats, "name": _texts}
+    columns = {"x": _ints, "y": _floats, "name": _strings}
     return tuple(
         columns[name](part) for name, part in zip(names, (first, second, third), strict=True)
     )
@@ -49,13 +49,13 @@ def _dataclasses(value: Any) -> _Column:
 
 #: What `make` of the module is given for the object of a case.
 _COLUMNS: dict[str, Callable[[Any], tuple[_Column, ...]]] = {
-    "strings": lambda value: (_texts(value),),
+    "strings": lambda value: (_strings(value),),
     "floats": lambda value: (_floats(value),),
     "ints": lambda value: (_ints(value),),
-    "dict_str_float": lambda value: (_texts(value), _floats(value.values())),
+    "dict_str_float": lambda value: (_strings(value), _floats(value.values())),
     "dict_of_sets": lambda value: (
         _ints(value),
-        ("S", (_texts(text for one in value.values() for text in one),)),
+        ("S", (_strings(text for one in value.values() for text in one),)),
     ),
     "tuples": lambda value: (("t", _record(value, "x", "name", "y")),),
     "dataclasses": lambda value: (_dataclasses(value),),

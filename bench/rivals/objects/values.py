@@ -85,7 +85,7 @@ def _pandas() -> Any:
 
 
 def _pandas_mixed() -> Any:
-    """What comes out of a database: texts, prices, moments."""
+    """What comes out of a database: strings, prices, timestamps."""
     import decimal
 
     import pandas as pd

@@ -65,7 +65,7 @@ class Readers:
 
 
 def answer(read: Any) -> None:
-    """A reader's loop: an id per line, empty to say that it is ready."""
+    """A reader's loop: an id per line, empty to signal that it is ready."""
     for line in sys.stdin:
         id = line.strip()
         print(read(id) if id else 0.0, flush=True)

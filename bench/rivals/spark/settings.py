@@ -1,4 +1,4 @@
-"""What applications are told: the same with both shuffle managers, but for the manager."""
+"""The settings of applications: the same with both shuffle managers, except the manager."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ EXECUTORS = 2
 def conf(manager: str, jar: str, executor_mb: int, store_bytes: int = 0) -> dict[str, str]:
     """The settings of an application.
 
-    Its own store has so many bytes, or as many as the package chooses.
+    Its own store has the given number of bytes, or as many as the package chooses.
     """
     settings = {
         "spark.master": f"local-cluster[{EXECUTORS},1,{executor_mb}]",

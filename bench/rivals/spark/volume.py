@@ -2,7 +2,7 @@
 
 A loop device over memory, whose queue the kernel limits in both directions
 (``blkio.throttle.*_bps_device`` of the root group, which writeback obeys as well). Without another
-limit nobody would notice: the page cache takes gigabytes of writes before anybody has to wait. So
+limit it would have no effect: the page cache takes gigabytes of writes before a writer waits. So
 the device may have only a few dirty pages (``strict_limit`` and ``max_bytes`` of its backing
 device), as on a node whose memory is in use. What was written is then read from the page cache:
 only writing is slowed down.
@@ -59,7 +59,7 @@ class Volume:
             file.write_text(f"{self.number} {bytes_per_s}")
 
     def remove(self) -> None:
-        """Gives everything back; what was not made is no error."""
+        """Frees everything; something that was not made is not an error."""
         if self.number:
             self._limit(0)
         if self.device:

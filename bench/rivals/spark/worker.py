@@ -35,7 +35,7 @@ SUMS = {
     "tasks": "numCompleteTasks",
     "run_ms": "executorRunTime",
 }
-#: What the driver tells its executors begins like this.
+#: The prefix of the driver's settings for its executors.
 INTERNAL = "spark.plasmon.internal"
 #: What the harness gives all processes of one worker.
 MARK = "PLASMON_BENCH_MARK"
@@ -77,7 +77,7 @@ def sort_by_key(spark: SparkSession, rows: int) -> None:
 
 
 def exchange(spark: SparkSession, rows: int) -> None:
-    """Few map tasks, and many reduce tasks that each want a little of every run."""
+    """Few map tasks, and many reduce tasks that each read a little of every run."""
     keys(spark, rows, 8).repartition(400, "key").write.format("noop").mode("overwrite").save()
 
 
@@ -173,7 +173,7 @@ def tier_bytes(context: SparkContext) -> dict[str, int]:
 
 
 def read_by_executors() -> int:
-    """How many bytes the executors of this application have read, whatever from."""
+    """How many bytes the executors of this application have read, from any source."""
     mark = os.environ.get(MARK, "").encode()
     found = 0
     for folder in Path("/proc").glob("[0-9]*"):
@@ -213,7 +213,7 @@ class Application:
         executor_mb: int = 1024,
         throttled: bool = False,
     ) -> Answer:
-        """Only notes what it is told: an application takes longer to start than one waits here."""
+        """Only notes the request: an application takes longer to start than the harness waits."""
         self.directory = Path(directory)
         self.executor_mb = executor_mb
         self.is_throttled = throttled

@@ -23,17 +23,17 @@ ORDERS: dict[str, list[tuple[str, bool]]] = {
 #: Bytes of a row of each case, about.
 ROW_BYTES = {"key": 8, "key_payload7": 64, "string": 24, "two_keys": 16}
 #: Copies of the input that must fit the memory: input and result. What a side needs besides is
-#: told by what it took at a smaller size.
+#: estimated from what it took at a smaller size.
 COPIES = 2.0
-#: Warm runs of a sort; no more are begun after so many seconds, the cold one counted.
+#: Warm runs of a sort; no more are begun after this many seconds, the cold one counted.
 RUNS_MAX = 3
 RUNS_S = 6.0
-#: A cold run of so many seconds is not followed by a warm one.
+#: A cold run of this many seconds is not followed by a warm one.
 LONG_S = 15.0
 
 
 def table(case: str, rows: int) -> Any:
-    """An Arrow table; the same for everybody."""
+    """An Arrow table; the same for all sides."""
     import pyarrow as pa
 
     need, found = ROW_BYTES[case] * rows * COPIES, _available_bytes()

@@ -3,13 +3,13 @@
 use crate::finding::Finding;
 use crate::rust::RustSource;
 
-/// Where a time that a caller chose may be added: a sum beyond the clock is for ever there, and in
+/// Where a time that a caller chose may be added: a sum beyond the clock is forever there, and in
 /// a simulated world no caller chooses.
 const HOMES: &[&str] = &["crates/shm/src/deadline.rs", "crates/shm/src/edge/simulated.rs"];
 
 const SUM: &str = "now() + ";
 
-/// Refuses `now() + timeout`, which panics when the timeout means "for ever". A named constant may
+/// Refuses `now() + timeout`, which panics when the timeout means "forever". A named constant may
 /// be added.
 pub(super) fn check(sources: &[RustSource<'_>]) -> Vec<Finding> {
     let mut findings = Vec::new();

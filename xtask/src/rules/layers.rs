@@ -1,4 +1,4 @@
-//! Who may import whom. Imports run strictly downward; client and daemon never meet but in what
+//! The imports between crates. They run strictly downward; client and daemon never meet but in what
 //! both build on. The picture is in `ARCHITECTURE.md`.
 
 use crate::finding::Finding;

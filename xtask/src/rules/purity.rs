@@ -1,4 +1,4 @@
-//! What the core may not do: reach out of itself, or stop because of somebody's input.
+//! What the core may not do: reach out of itself, or stop because of a client's input.
 
 use crate::finding::Finding;
 use crate::rust::RustSource;

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use rustix::fd::OwnedFd;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
-/// The other end of a round trip, in a process of its own.
+/// The other end of a round trip, in a separate process.
 #[derive(Debug)]
 pub(super) struct Peer {
     child: Child,
@@ -37,7 +37,7 @@ impl Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        // The peer may be polling, so it is not asked. Both fail only when it is gone.
+        // The peer may be polling, so it is just killed. Both fail only when it is gone.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -16,7 +16,7 @@ use crate::timing::Series;
 
 const MESSAGE_BYTES: usize = 64;
 const PAGE_BYTES: usize = 4096;
-/// Where the side that asks writes its turn, and where the other one answers: a line each.
+/// Where the client writes its turn, and where the peer answers: a cache line each.
 const ASKED: usize = 0;
 const ANSWERED: usize = 128;
 
