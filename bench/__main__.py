@@ -22,7 +22,7 @@ from bench.run import Context, run
 
 
 def main() -> int:
-    """Runs a suite; the exit code is 0 unless the harness itself failed."""
+    """Runs a suite; the exit code is 1 when our own code failed to be measured."""
     arguments = _arguments()
     suite: Suite = importlib.import_module(f"bench.suites.{arguments.suite}").SUITE
     signal.signal(signal.SIGTERM, _exit)
@@ -50,7 +50,9 @@ def main() -> int:
         _write(suite, content, arguments.quick)
         if suite.draw is not None and not arguments.quick:
             suite.draw(results)
-    return 0
+    for failure in results.failed:
+        print(f"bench: failed: {failure}", file=sys.stderr)
+    return 1 if results.failed else 0
 
 
 def _write(suite: Suite, content: dict[str, Any], quick: bool) -> None:

@@ -50,6 +50,11 @@ class Side:
     #: How long it needs to come to rest after it was frozen.
     settle_ms: int = 0
 
+    @property
+    def is_ours(self) -> bool:
+        """Whether it runs our code alone, so that an error is a fault of ours."""
+        return self.environment in {"ours", "native"}
+
 
 @dataclass(frozen=True)
 class Entry:

@@ -45,6 +45,8 @@ class Results:
 
     rounds: dict[Key, list[Samples]] = field(default_factory=dict)
     missing: dict[Key, str] = field(default_factory=dict)
+    #: The entries that our own code failed to measure, with the reasons: faults, not facts.
+    failed: list[str] = field(default_factory=list)
     versions: dict[str, str] = field(default_factory=dict)
     #: The notes of workers beside their samples, round by round.
     notes: dict[Key, list[dict[str, Any]]] = field(default_factory=dict)
@@ -318,6 +320,9 @@ def _turn(entry: Entry, context: Context, results: Results, key: Key) -> str | N
         return str(unsupported)
     except MissingError as missing:
         context.lose(entry.side, str(missing))
+        if context.sides[entry.side].is_ours:
+            case, label, pinning = key
+            results.failed.append(f"{case}, {pinning}, {label}: {missing}")
         return str(missing)
     results.rounds.setdefault(key, []).append(samples)
     return None

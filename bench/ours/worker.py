@@ -159,7 +159,7 @@ class Plasmon:
 
     def op_wake_wait(self, series: int, count: int) -> Answer:
         ids = [plasmon.ObjectId(shared_id(series, turn)) for turn in range(count)]
-        return awaited(lambda turn: self.store.get_buffer(ids[turn]), count)
+        return awaited(lambda turn: self.store.get_buffer(ids[turn], wait=True), count)
 
     def op_request_beside_idle(self, clients: int, count: int) -> Answer:
         """The time of a small request beside idle clients over that without them."""

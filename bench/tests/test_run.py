@@ -1,6 +1,7 @@
 """The harness from declaration to results, with sides that are small programs."""
 
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -89,6 +90,25 @@ def test_what_a_side_lacks_costs_it_only_that_row(context):
     assert results.missing == {("fly", "one", "free"): "has no fly"}
     # The second time it counted on: it was not started again.
     assert results.samples("get", "one") == [[2.0, 1.0], [2.0, 2.0]]
+
+
+def test_an_error_of_our_own_code_fails_the_run_and_one_of_a_rival_does_not(tmp_path, monkeypatch):
+    """Our side of `wake` had no figure: its row said so, and the run passed."""
+    monkeypatch.setattr(environments, "our_package", lambda: Path(sys.executable))
+    monkeypatch.setattr(environments, "rival", _interpreter)
+    sides = tuple(
+        Side(name, "Python", ("-c", PROGRAM, name), environment)
+        for name, environment in (("we", "ours"), ("rival", "one"))
+    )
+    context = Context(sides, tmp_path, quick=False)
+    entries = (Entry("we", {"op": "die"}, ""), Entry("rival", {"op": "die"}, ""))
+    try:
+        results = run(_suite(Case("die", "", entries, (FREE,), rounds=1)), context, _everything)
+    finally:
+        context.end()
+    assert len(results.missing) == len(entries)
+    (failure,) = results.failed
+    assert failure.startswith("die, free, we: ")
 
 
 def test_only_chosen_cases_run(context):
