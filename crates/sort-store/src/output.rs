@@ -11,9 +11,9 @@ use crate::names::partition_name;
 pub struct Output {
     /// The store.
     pub store: Client,
-    /// The name of the result; without one the partitions have ids of their own.
+    /// The name of the result; without one the partitions have their own ids.
     pub name: Option<plasmon_client::Name>,
-    /// How each is put, but for id and name.
+    /// How each is put, except for id and name.
     pub options: PutOptions,
 }
 
@@ -64,7 +64,7 @@ impl Output {
             let options = self.options_of(at.next().unwrap_or(0), count)?;
             Ok(self.store.create(bytes, &options)?)
         })?;
-        // Until it is sealed an object goes with its creator anyway.
+        // Until it is sealed an object is deleted with its creator anyway.
         let ids: Vec<ObjectId> = sorted.iter().map(|partition| partition.memory.id()).collect();
         let scope = self.store.scope(&ids)?;
         let partitions = sorted.into_iter().map(seal).collect::<Result<_>>()?;

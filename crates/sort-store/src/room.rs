@@ -205,7 +205,7 @@ fn share(available_bytes: u64, others_bytes: u64) -> u64 {
 }
 
 /// The folder of a scratch file: the one that was chosen, else that of `$TMPDIR`, else one on a
-/// disk. An empty one is none.
+/// disk. An empty setting means none.
 pub fn scratch_folder(chosen: Option<PathBuf>, tmpdir: Option<OsString>) -> PathBuf {
     let chosen = chosen.filter(|folder| !folder.as_os_str().is_empty());
     let usual = || tmpdir.filter(|folder| !folder.is_empty()).map(PathBuf::from);

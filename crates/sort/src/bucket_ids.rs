@@ -30,7 +30,7 @@ pub(crate) struct BucketAssignment {
     pub(crate) selected: Option<Vec<Vec<u32>>>,
     /// Rows in each bucket.
     pub(crate) rows: Vec<u32>,
-    /// For each column of texts, its bytes in each bucket; nothing for other columns.
+    /// For each column of strings, its bytes in each bucket; nothing for other columns.
     pub(crate) text_bytes: Vec<Vec<u64>>,
 }
 
@@ -155,16 +155,16 @@ fn blocks(run: &Run) -> impl Iterator<Item = Range<usize>> + use<> {
 }
 
 impl<I: BucketId> BlockIds<I> {
-    /// For each column of texts, its bytes in each bucket.
+    /// For each column of strings, its bytes in each bucket.
     fn text_bytes(&self, piece: &Piece, columns: &[Column], count: usize) -> Vec<Vec<u64>> {
         let sums = |column: &Column| match column.layout {
-            ColumnLayout::Varlen { .. } => self.sum_texts(piece, column, count),
+            ColumnLayout::Varlen { .. } => self.sum_strings(piece, column, count),
             ColumnLayout::Fixed(_) | ColumnLayout::Bits => Vec::new(),
         };
         columns.iter().map(sums).collect()
     }
 
-    fn sum_texts(&self, piece: &Piece, column: &Column, count: usize) -> Vec<u64> {
+    fn sum_strings(&self, piece: &Piece, column: &Column, count: usize) -> Vec<u64> {
         let (mut sums, mut lengths) = (vec![0; count], Vec::new());
         let rows = Rows { piece, selected: self.selected.as_deref(), ids: &self.ids };
         rows.each_run(|run, selected, ids| match selected {

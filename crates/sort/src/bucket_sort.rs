@@ -38,18 +38,18 @@ pub(crate) struct Bucket<'a> {
     pub(crate) rows: usize,
     /// The least and the greatest prefix that it may have.
     pub(crate) range: (u64, u64),
-    /// For each column the values, or the bytes of texts; empty for bits.
+    /// For each column the values, or the bytes of strings; empty for bits.
     pub(crate) values: Vec<&'a mut [u8]>,
-    /// For each column of texts the lengths of its rows' texts, whose ends go there, and where the
-    /// first one begins.
+    /// For each column of strings the lengths of its rows' strings, whose ends go there, and where
+    /// the first one begins.
     pub(crate) ends: Vec<(&'a mut [u8], u64)>,
     pub(crate) numbers: &'a mut [u32],
     pub(crate) prefixes: &'a [u64],
 }
 
 impl Context<'_> {
-    /// Finds the texts of a column in a bucket: their bytes, and in `starts` where they begin.
-    fn texts_of<'b>(
+    /// Finds the strings of a column in a bucket: their bytes, and in `starts` where they begin.
+    fn strings_of<'b>(
         &self,
         bucket: &'b Bucket<'_>,
         column: usize,
@@ -82,7 +82,7 @@ pub(crate) struct Scratch {
     packed: Vec<u64>,
     spare: Vec<u64>,
     order: Vec<u32>,
-    /// Where a column's texts begin, as they were scattered.
+    /// Where a column's strings begin, as they were scattered.
     starts: Vec<u64>,
     /// Values before they are put in order, in words so that they are aligned.
     values: Vec<[u64; 4]>,
@@ -118,12 +118,13 @@ pub(crate) fn sort(
             }
             return Ok(Bits::new());
         }
-    } else if let Some((keys, column)) = context.keys.in_texts() {
+    } else if let Some((keys, column)) = context.keys.as_strings() {
         let Scratch { prefixes, starts, .. } = scratch;
-        let bytes = context.texts_of(&bucket, column, starts);
-        let texts = bytes.map(|bytes| Strings { bytes, starts });
+        let bytes = context.strings_of(&bucket, column, starts);
+        let strings = bytes.map(|bytes| Strings { bytes, starts });
         prefixes.clear();
-        prefixes.extend(texts.iter().flat_map(Strings::iter).map(|text| keys.chunk_of(text, 0)));
+        prefixes
+            .extend(strings.iter().flat_map(Strings::iter).map(|string| keys.chunk_of(string, 0)));
     }
     let moved = find_order(context, scratch, &bucket);
     let order = moved.then_some(scratch.order.as_slice());
@@ -139,7 +140,7 @@ pub(crate) fn sort(
                 reorder_bytes(values, width, order, &mut scratch.values);
             }
             (ColumnLayout::Varlen { large }, _) => {
-                let (ends, first) = ends.next().expect("texts have ends");
+                let (ends, first) = ends.next().expect("strings have ends");
                 let Scratch { starts, values: spare, .. } = scratch;
                 varlen::put_in_order(values, (ends, large, first), order, (starts, spare));
             }
@@ -217,7 +218,7 @@ struct InBucket<'a, 'b> {
     bucket: &'a Bucket<'b>,
     /// The chunks of all rows at each depth that was asked for.
     chunks: Vec<Vec<u64>>,
-    /// Where the texts of the key begin, if it is one that lies in the bucket.
+    /// Where the strings of the key begin, if it is one that lies in the bucket.
     starts: &'a [u64],
 }
 
@@ -244,7 +245,7 @@ impl Chunks for InBucket<'_, '_> {
             let number = self.bucket.numbers[row as usize];
             return self.context.keys.by_row(self.context.table).chunk(number, depth);
         }
-        if let Some((keys, column)) = self.context.keys.in_texts() {
+        if let Some((keys, column)) = self.context.keys.as_strings() {
             return keys.chunk_of(self.text(column, row), depth);
         }
         if let Some((fields, columns)) = self.context.keys.in_place() {
@@ -262,10 +263,10 @@ impl Chunks for InBucket<'_, '_> {
     }
 
     fn compare(&self, one: u32, other: u32) -> Ordering {
-        if let Some((keys, column)) = self.context.keys.in_texts()
+        if let Some((keys, column)) = self.context.keys.as_strings()
             && !self.bucket.has_prefixes()
         {
-            return keys.compare_texts(self.text(column, one), self.text(column, other));
+            return keys.compare_strings(self.text(column, one), self.text(column, other));
         }
         let numbers = &self.bucket.numbers;
         let (one, other) = (numbers[one as usize], numbers[other as usize]);

@@ -49,7 +49,7 @@ impl ColumnLayout {
     }
 }
 
-/// Where the texts of one batch begin and end.
+/// Where the strings of one batch begin and end.
 #[derive(Clone, Debug)]
 enum Offsets {
     Small(ScalarBuffer<i32>),
@@ -110,7 +110,7 @@ impl Column {
         }
     }
 
-    /// How many bytes the texts of consecutive rows have, one by one.
+    /// How many bytes the strings of consecutive rows have, one by one.
     pub(crate) fn lengths(&self, batch: usize, rows: std::ops::Range<usize>, out: &mut Vec<u64>) {
         out.clear();
         match &self.parts[batch].0 {
@@ -146,7 +146,7 @@ impl Column {
     }
 }
 
-/// How many bytes each of an array's texts has; 0 for missing ones of a view.
+/// How many bytes each of an array's strings has; 0 for missing ones of a view.
 pub(crate) fn text_lengths(array: &ArrayRef) -> Vec<u64> {
     let mut lengths = Vec::new();
     if let Some(layout @ ColumnLayout::Varlen { .. }) = ColumnLayout::of(array.data_type()) {

@@ -241,7 +241,7 @@ impl UnifiedDictionary {
     }
 }
 
-/// The type of codes, or a wider one of the same sort if so many values need it.
+/// The type of codes, or a wider one of the same sort if the number of values needs it.
 fn wide_enough(index: &DataType, count: usize) -> DataType {
     use DataType::{Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, UInt64};
     let (most, wider) = match index {

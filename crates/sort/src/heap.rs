@@ -10,7 +10,7 @@ pub struct Heap {
 }
 
 impl Heap {
-    /// Memory of so many bytes.
+    /// Memory of this many bytes.
     pub fn new(bytes: u64) -> Self {
         let lines = vec![[0; 8]; bytes.div_ceil(64) as usize];
         Self { lines, bytes: bytes as usize }

@@ -173,24 +173,24 @@ mod tests {
 
     /// Four rows with 1, 2, 3 and 0 strings of 10 bytes each, of 1 or of none.
     fn lists() -> [(ArrayRef, u64); 5] {
-        let texts: ArrayRef = Arc::new(StringArray::from(vec!["0123456789"; 6]));
+        let strings: ArrayRef = Arc::new(StringArray::from(vec!["0123456789"; 6]));
         let field = Arc::new(Field::new_list_field(DataType::Utf8, true));
         let small = OffsetBuffer::new(vec![0, 1, 3, 6, 6].into());
         let large = OffsetBuffer::new(vec![0, 1, 3, 6, 6].into());
-        let list = ListArray::new(field.clone(), small, texts.clone(), None);
+        let list = ListArray::new(field.clone(), small, strings.clone(), None);
         let whole = StructArray::from(vec![(
             Arc::new(Field::new("x", list.data_type().clone(), true)),
             Arc::new(list.clone()) as ArrayRef,
         )]);
         let (at, sizes) = (vec![5, 3, 0, 2].into(), vec![1, 2, 3, 0].into());
-        let views = ListViewArray::new(field.clone(), at, sizes, texts.clone(), None);
-        let long = LargeListArray::new(field, large, texts.clone(), None);
+        let views = ListViewArray::new(field.clone(), at, sizes, strings.clone(), None);
+        let long = LargeListArray::new(field, large, strings.clone(), None);
         [
             (Arc::new(list), 11),
             (Arc::new(whole), 11),
             (Arc::new(views), 11),
             (Arc::new(long), 10),
-            (texts.slice(2, 4), 10),
+            (strings.slice(2, 4), 10),
         ]
     }
 

@@ -22,7 +22,7 @@ use crate::column::{Column, ColumnLayout};
 pub(crate) struct Places {
     /// Empty when no value is missing.
     pub(crate) validity: Range<usize>,
-    /// Of texts; empty for other columns.
+    /// Of strings; empty for other columns.
     pub(crate) offsets: Range<usize>,
     pub(crate) values: Range<usize>,
 }
@@ -83,7 +83,8 @@ impl Layout {
         memory[..schema.len()].copy_from_slice(schema);
         memory[schema.len()..self.body.start].copy_from_slice(&header);
         memory[self.body.end..self.bytes].copy_from_slice(&END);
-        // Used memory may be given again: what lies between the parts must not be somebody's data.
+        // Memory may have been used before: the gaps between the parts must not hold another
+        // object's data.
         let mut gap = self.body.start;
         for places in &self.columns {
             for part in [&places.validity, &places.offsets, &places.values] {
@@ -105,7 +106,7 @@ impl Layout {
         let mut buffers = Vec::new();
         for places in &self.columns {
             buffers.push(buffer(&places.validity));
-            // Only texts have offsets, and those always have one more than rows.
+            // Only strings have offsets, and those always have one more than rows.
             if !places.offsets.is_empty() {
                 buffers.push(buffer(&places.offsets));
             }

@@ -1,4 +1,4 @@
-//! What a sort is asked for, and what it gives.
+//! The request for a sort, and its result.
 
 use std::error::Error as StdError;
 use std::ops::Range;
@@ -10,7 +10,7 @@ use crate::workers::Progress;
 /// Partitions that one sort makes.
 pub const PARTITIONS_MAX: usize = 4096;
 
-/// The most threads that a sort starts, however many it may: each has memory of its own.
+/// The most threads that a sort starts, however many it may: each has its own memory.
 pub const THREADS_MAX: usize = 256;
 
 /// What to sort and how.
@@ -40,6 +40,6 @@ pub struct Partition<M> {
     pub rows: usize,
 }
 
-/// Gives memory for a partition of so many bytes, at an address that is a multiple of 64.
+/// Gives memory for a partition of this many bytes, at an address that is a multiple of 64.
 pub type Create<'a, M> =
     dyn FnMut(u64) -> std::result::Result<M, Box<dyn StdError + Send + Sync>> + 'a;

@@ -8,7 +8,7 @@ use arrow_array::types::{Int16Type, Int32Type, Int64Type, RunEndIndexType};
 use arrow_array::{Array, ArrayRef, GenericListViewArray, OffsetSizeTrait};
 use arrow_schema::DataType;
 
-/// Bytes of text and elements of lists that consecutive rows have behind offsets of 32 bits, at all
+/// Bytes of text and elements of lists that consecutive rows have under offsets of 32 bits, at all
 /// depths together: no single one is greater.
 pub(crate) fn extent(array: &ArrayRef, rows: Range<usize>) -> u64 {
     match array.data_type() {

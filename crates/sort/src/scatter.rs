@@ -1,8 +1,8 @@
 //! From the table to the buckets: every column's values, column by column, each to the next free
 //! place of its bucket.
 //!
-//! Places are handed out before: each piece of the table has a range of its own in every bucket,
-//! behind those of the pieces before it. So threads never meet, and rows of one bucket stay in
+//! Places are assigned first: each piece of the table has its own range in every bucket,
+//! after those of the pieces before it. So threads never meet, and rows of one bucket stay in
 //! the order of the table, which is what makes the sort stable.
 
 use bytemuck::{Pod, cast_slice, cast_slice_mut};
@@ -24,9 +24,9 @@ use crate::workers::Progress;
 pub(crate) struct Targets<'a> {
     /// For each column, the bytes of its values.
     pub(crate) columns: Vec<Vec<&'a mut [u8]>>,
-    /// For each column of texts, their lengths; nothing for other columns.
+    /// For each column of strings, their lengths; nothing for other columns.
     pub(crate) lengths: Vec<Vec<&'a mut [u8]>>,
-    /// Of the rows' numbers; empty when nobody asks for them.
+    /// Of the rows' numbers; empty when they are not wanted.
     pub(crate) numbers: Vec<&'a mut [u32]>,
     /// Of the rows' prefixes; empty when they can be had from the columns.
     pub(crate) prefixes: Vec<&'a mut [u64]>,
@@ -72,9 +72,11 @@ impl Scatter<'_> {
                 ColumnLayout::Varlen { large } => {
                     let lengths = (lengths, self.streams);
                     if large {
-                        rows.move_texts::<u64, 8>(column, targets, lengths, |length| length as u64);
+                        rows.move_strings::<u64, 8>(column, targets, lengths, |length| {
+                            length as u64
+                        });
                     } else {
-                        rows.move_texts::<u32, 16>(column, targets, lengths, |l| l as u32);
+                        rows.move_strings::<u32, 16>(column, targets, lengths, |l| l as u32);
                     }
                     continue;
                 }
@@ -172,12 +174,12 @@ impl<I: BucketId> Rows<'_, I> {
         );
     }
 
-    /// Each text behind the one before it, and its length.
+    /// Each string after the one before it, and its length.
     #[inline(always)]
-    fn move_texts<T: Pod, const N: usize>(
+    fn move_strings<T: Pod, const N: usize>(
         &self,
         column: &Column,
-        mut texts: Vec<&mut [u8]>,
+        mut strings: Vec<&mut [u8]>,
         (lengths, streams): (Vec<&mut [u8]>, bool),
         length_of: impl Fn(usize) -> T,
     ) {
@@ -190,9 +192,9 @@ impl<I: BucketId> Rows<'_, I> {
                     for (at, id) in ids.iter().enumerate() {
                         let row = selected.map_or(at, |selected| selected[at] as usize);
                         let text = column.text((run.batch, run.rows.start + row));
-                        let place = std::mem::take(&mut texts[(*id).into()]);
+                        let place = std::mem::take(&mut strings[(*id).into()]);
                         copy(place, text);
-                        texts[(*id).into()] = &mut place[text.len()..];
+                        strings[(*id).into()] = &mut place[text.len()..];
                         lines.put((*id).into(), length_of(text.len()));
                     }
                 });

@@ -42,8 +42,8 @@ const ONE_BUCKET_ROWS: usize = 16 << 10;
 const STREAM_ROWS_MIN: usize = 1 << 20;
 /// Pieces for each thread, so that one that is held up does not hold up the others.
 const PIECES_PER_THREAD: usize = 2;
-/// Text of one partition when nobody chose their number: what 32 bits address, less some room for
-/// partitions that are not all of one size.
+/// Text of one partition when the caller did not choose their number: what 32 bits address, less
+/// some room for partitions that are not all of one size.
 const TEXT_BYTES: u64 = (i32::MAX as u64) / 4 * 3;
 
 /// Sorts a table into memory that `create` gives, partition by partition. Rows with equal keys
@@ -110,7 +110,7 @@ impl<'a> Sort<'a> {
         let rows: Vec<u64> = rows.collect();
         // What others sort needs no more steps here.
         job.progress.advance(table.rows() as u64 - rows.iter().sum::<u64>())?;
-        let in_bucket = keys.in_place().is_some() || keys.in_texts().is_some();
+        let in_bucket = keys.in_place().is_some() || keys.as_strings().is_some();
         let prefixes = !in_bucket || columns.is_empty();
         let moves_alone = |column: &Column| column.layout != ColumnLayout::Bits && !column.nullable;
         let numbers = prefixes || !columns.iter().all(moves_alone);
@@ -253,7 +253,7 @@ fn bucket_count(rows: usize, few: bool) -> usize {
     (rows / BUCKET_ROWS).clamp(2, if few { FEW_BUCKETS } else { BUCKETS_MAX })
 }
 
-/// As few partitions as the offsets of their texts allow.
+/// As few partitions as the offsets of their strings allow.
 fn partitions_needed(division: &Division<'_>) -> usize {
     let small = |at: &usize| division.columns[*at].layout == ColumnLayout::Varlen { large: false };
     let bytes = |at: usize| {

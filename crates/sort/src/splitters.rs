@@ -31,7 +31,7 @@ impl BucketId for u16 {
     }
 }
 
-/// How many rows a sample for so many buckets has.
+/// How many rows a sample for this many buckets has.
 pub(crate) fn sample_rows(buckets: usize) -> usize {
     buckets * SAMPLE_PER_BUCKET
 }
@@ -39,8 +39,8 @@ pub(crate) fn sample_rows(buckets: usize) -> usize {
 /// The buckets of a sort.
 #[derive(Clone, Debug)]
 pub(crate) struct Buckets {
-    /// Where buckets begin, but for the first; strictly rising. Behind them as many of the greatest
-    /// number as there are steps, so that each step finds one.
+    /// Where buckets begin, except for the first; strictly rising. They are followed by as many of
+    /// the greatest number as there are steps, so that each step finds one.
     bounds: Vec<u64>,
     count: usize,
     /// For each cell, how many bounds lie before it.
@@ -59,7 +59,7 @@ impl Buckets {
         let quantile = |at: usize| sample[at * sample.len() / wanted];
         for at in 1..if sample.is_empty() { 0 } else { wanted } {
             let bound = quantile(at);
-            // More than a bucket's worth of one prefix: the next bound is right behind it.
+            // More than a bucket's worth of one prefix: the next bound is right after it.
             let again = at > 1 && quantile(at - 1) == bound;
             bounds.extend(if again { bound.checked_add(1) } else { Some(bound) });
         }

@@ -25,9 +25,9 @@ pub struct Table {
     keeps_codes: bool,
     /// Where this is a part of what is sorted: the number of parts, and the bytes of all rows.
     pub(crate) part: Option<(u64, u64)>,
-    /// The number of each batch's first row, and behind them the number of rows.
+    /// The number of each batch's first row, followed by the number of rows.
     starts: Vec<u32>,
-    /// For each so many rows, the batch of the first of them.
+    /// The batch of the first row of each stretch of a fixed number of rows.
     hints: Vec<u32>,
 }
 
@@ -102,7 +102,7 @@ impl Table {
         &self.schema
     }
 
-    /// The schema of the sorted rows: texts and bytes that are views become large ones, and the
+    /// The schema of the sorted rows: strings and bytes that are views become large ones, and the
     /// codes of dictionaries are as wide as they must be.
     pub fn sorted_schema(&self) -> SchemaRef {
         self.sorted.clone()

@@ -6,11 +6,11 @@
 
 use bytemuck::cast_slice_mut;
 
-/// The texts of a bucket, as they were scattered.
+/// The strings of a bucket, as they were scattered.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Strings<'a> {
     pub(crate) bytes: &'a [u8],
-    /// Where each begins, and behind them where the last one ends.
+    /// Where each begins, and then where the last one ends.
     pub(crate) starts: &'a [u64],
 }
 
@@ -26,7 +26,7 @@ impl<'a> Strings<'a> {
     }
 }
 
-/// Where texts of these lengths begin, and behind them where the last one ends.
+/// Where strings of these lengths begin, and then where the last one ends.
 pub(crate) fn starts(lengths: &[u8], large: bool, starts: &mut Vec<u64>) {
     let mut end = 0;
     let mut add = |length: u64| {
@@ -43,7 +43,7 @@ pub(crate) fn starts(lengths: &[u8], large: bool, starts: &mut Vec<u64>) {
     }
 }
 
-/// Puts texts in order, if they are not, and writes their ends over their lengths, counted from
+/// Puts strings in order, if they are not, and writes their ends over their lengths, counted from
 /// `first`. The order has the rows' places; `room` is scratch space.
 pub(crate) fn put_in_order(
     values: &mut [u8],
@@ -56,11 +56,13 @@ pub(crate) fn put_in_order(
         spare.resize(values.len().div_ceil(32).max(spare.len()), [0; 4]);
         let before: &mut [u8] = &mut cast_slice_mut(spare)[..values.len()];
         before.copy_from_slice(values);
-        let texts = Strings { bytes: before, starts: begins };
+        let strings = Strings { bytes: before, starts: begins };
         if large {
-            move_texts(texts, order, values, first, cast_slice_mut::<u8, u64>(ends), |end| end);
+            move_strings(strings, order, values, first, cast_slice_mut::<u8, u64>(ends), |end| end);
         } else {
-            move_texts(texts, order, values, first, cast_slice_mut::<u8, u32>(ends), |e| e as u32);
+            move_strings(strings, order, values, first, cast_slice_mut::<u8, u32>(ends), |e| {
+                e as u32
+            });
         }
     } else if large {
         let ends = cast_slice_mut::<u8, u64>(ends).iter_mut();
@@ -72,8 +74,8 @@ pub(crate) fn put_in_order(
 }
 
 #[inline(always)]
-fn move_texts<E>(
-    texts: Strings<'_>,
+fn move_strings<E>(
+    strings: Strings<'_>,
     order: &[u32],
     values: &mut [u8],
     first: u64,
@@ -82,7 +84,7 @@ fn move_texts<E>(
 ) {
     let mut filled = 0;
     for (end, row) in ends.iter_mut().zip(order) {
-        let text = texts.get(*row as usize);
+        let text = strings.get(*row as usize);
         copy(&mut values[filled..], text);
         filled += text.len();
         *end = end_of(first + filled as u64);

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::error::{Error, Result};
 
-/// How far a sort is, for whoever watches, and the way to stop it. Threads share it.
+/// How far a sort is, for an observer, and the way to stop it. Threads share it.
 #[derive(Debug, Default)]
 pub struct Progress {
     done: AtomicU64,

@@ -26,7 +26,7 @@ fn batches(stream: &[u8]) -> Vec<RecordBatch> {
     StreamReader::try_new(stream, None).unwrap().map(Result::unwrap).collect()
 }
 
-/// Sorts in memory into so many partitions, in each of them one batch.
+/// Sorts in memory into this many partitions, each of one batch.
 fn sorted(given: &[RecordBatch], by: &str, partitions: usize) -> Vec<RecordBatch> {
     let table = Table::new(given[0].schema(), given.to_vec()).unwrap();
     let (order, progress) = ([SortKey::ascending(by)], Progress::default());
@@ -112,9 +112,9 @@ fn dictionaries_that_are_too_large_for_the_memory_are_named() {
 /// A batch with codes of 8 bits, alone and in a list.
 fn small_codes(values: std::ops::Range<usize>) -> RecordBatch {
     let rows = values.len();
-    let texts = Arc::new(StringArray::from_iter_values(values.map(|at| format!("{at:04}"))));
+    let strings = Arc::new(StringArray::from_iter_values(values.map(|at| format!("{at:04}"))));
     let codes = Int8Array::from_iter_values((0..rows).rev().map(|at| at as i8));
-    let alone = DictionaryArray::new(codes, texts);
+    let alone = DictionaryArray::new(codes, strings);
     let field = Arc::new(Field::new_list_field(alone.data_type().clone(), true));
     let offsets = OffsetBuffer::from_lengths(std::iter::repeat_n(1, rows));
     let list = ListArray::new(field, offsets, Arc::new(alone.clone()), None);
@@ -158,11 +158,11 @@ fn codes_are_as_wide_as_all_values_need() {
                 other => panic!("{other}"),
             };
             assert!(found.iter().all(|batch| index(batch) == wanted), "{values} values");
-            let texts: Vec<_> = found.iter().flat_map(|batch| plain(batch, "alone")).collect();
-            assert!(texts.is_sorted());
-            assert_eq!(texts.len(), values + 50);
+            let strings: Vec<_> = found.iter().flat_map(|batch| plain(batch, "alone")).collect();
+            assert!(strings.is_sorted());
+            assert_eq!(strings.len(), values + 50);
             let listed = found.iter().flat_map(listed);
-            assert!(listed.eq(texts.iter().cloned()), "the list moves along");
+            assert!(listed.eq(strings.iter().cloned()), "the list moves along");
         }
     }
 }

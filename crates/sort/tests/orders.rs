@@ -82,7 +82,7 @@ fn read(schema: &SchemaRef, partition: &Partition<Memory>) -> RecordBatch {
     batch
 }
 
-/// Memory that starts at a multiple of 64 and holds what somebody left there.
+/// Memory that starts at a multiple of 64 and holds what an earlier use left there.
 struct Memory(Vec<[u64; 8]>, usize);
 
 impl Memory {

@@ -1,4 +1,4 @@
-//! What is decided with which numbers.
+//! The decisions for given numbers.
 
 use super::*;
 

@@ -21,7 +21,7 @@ struct Bound {
     block: usize,
 }
 
-/// How far into a run: so many whole blocks, and so many rows of the next.
+/// A position in a run: a number of whole blocks, and a number of rows of the next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Cut {
     block: usize,

@@ -41,7 +41,7 @@ pub const MEMORY_PER_PARTITION_BYTE: u64 = 2 * COPIES;
 const BLOCKS: u64 = 256;
 /// The least that is worth a block: what is smaller costs more to find than to read.
 const BLOCK_BYTES_MIN: u64 = 16 << 10;
-/// The most that one partition has by itself: offsets of texts have 32 bits.
+/// The most that one partition has by itself: offsets of strings have 32 bits.
 const PARTITION_BYTES_MAX: u64 = 1 << 30;
 /// Rows of a run; a table's row numbers are `u32`.
 const RUN_ROWS_MAX: usize = 1 << 31;
@@ -110,7 +110,8 @@ impl<'a> External<'a> {
         Ok(())
     }
 
-    /// Ends the input: what is left is to make the partitions, so many, or as few as can be.
+    /// Ends the input: what is left is to make the partitions, a given number, or as few as
+    /// possible.
     pub fn finish(mut self, partitions: Option<usize>) -> Result<Merge<'a>> {
         self.write_run()?;
         let bytes = self.runs.scratch.bytes();

@@ -19,7 +19,8 @@ use crate::workers::Progress;
 pub struct Means<'a> {
     /// The folder of the scratch file, which needs room for all rows.
     pub folder: &'a Path,
-    /// How large the scratch file may be; `None`: as the file system allows, but for its last part.
+    /// How large the scratch file may be; `None`: as the file system allows, except for its last
+    /// part.
     pub scratch_bytes_max: Option<u64>,
     /// How much memory to use.
     pub memory_bytes: u64,

@@ -1,4 +1,4 @@
-//! The scratch file: Arrow IPC streams of sorted rows, one behind the other. It is written once
+//! The scratch file: Arrow IPC streams of sorted rows, one after the other. It is written once
 //! and never named.
 //!
 //! It never takes the last of a file system: before each stream is written, what is free there is
@@ -37,7 +37,7 @@ pub(super) struct Scratch {
 }
 
 impl Scratch {
-    /// A file in this folder that takes up to so many bytes.
+    /// A file in this folder that takes up to this many bytes.
     pub(super) fn new(folder: &Path, bytes_max: Option<u64>) -> Result<Self> {
         let file = tempfile::tempfile_in(folder).map_err(|error| failed(folder, error))?;
         Ok(Self {
@@ -66,7 +66,7 @@ impl Scratch {
         Ok(StreamLocation { at, bytes: stream.len() })
     }
 
-    /// Whether so many bytes more can be written.
+    /// Whether this many more bytes can be written.
     pub(super) fn check(&self, bytes: u64) -> Result<()> {
         let wanted = self.end.saturating_add(bytes);
         if wanted > self.bytes_max {

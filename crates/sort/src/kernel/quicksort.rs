@@ -28,7 +28,7 @@ pub(super) trait Vectors: Copy {
     /// A pivot in the form that [`Self::split`] compares with.
     fn pivots(self, pivot: u64) -> Self::V;
 
-    /// The numbers below the pivot and behind them the others; how many those are.
+    /// The numbers below the pivot, followed by the others; how many of them are below.
     fn split(self, vector: Self::V, pivots: Self::V) -> (Self::V, usize);
 
     /// A vector as it was loaded, in the form that the networks compare.
@@ -96,7 +96,7 @@ pub(super) fn sort<S: Vectors>(with: S, numbers: &mut [u64]) {
             continue;
         }
         if depth == 0 {
-            // Whoever chose these numbers knows how the pivot is chosen.
+            // These numbers were chosen with knowledge of how the pivot is chosen.
             part.sort_unstable();
             continue;
         }
@@ -135,7 +135,7 @@ struct Room {
 }
 
 impl Room {
-    /// Where the next so many numbers are read: at the end that has less room.
+    /// Where the next `count` numbers are read: at the end that has less room.
     #[inline(always)]
     fn next(&mut self, count: usize) -> usize {
         if self.left - self.low <= self.high - self.right {

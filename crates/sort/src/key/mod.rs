@@ -5,7 +5,7 @@ mod extremes;
 mod field;
 mod number;
 mod rows;
-mod text;
+mod string;
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -17,7 +17,7 @@ use self::extremes::{Extremes, Values};
 pub(crate) use self::field::Fields;
 pub(crate) use self::number::Kind;
 pub(crate) use self::rows::RowKeys;
-use self::text::Texts;
+use self::string::StringKeys;
 use crate::error::{Error, Result};
 use crate::order::SortKey;
 use crate::table::Table;
@@ -43,7 +43,7 @@ pub(crate) enum Keys {
     /// Every key column has a fixed width.
     Fields { fields: Fields, columns: Vec<KeyColumn> },
     /// Keys of any length.
-    Texts(Texts),
+    Strings(StringKeys),
 }
 
 impl Keys {
@@ -62,17 +62,18 @@ impl Keys {
             return fields(table, order, (&columns, &kinds), threads, progress);
         }
         progress.advance(table.rows() as u64)?;
-        let lone = columns.len() == 1 && Texts::takes(data_type(columns[0]));
-        let mut texts = if lone { Texts::of_column(table, columns[0], &order[0]) } else { None };
-        if texts.is_none() {
+        let lone = columns.len() == 1 && StringKeys::takes(data_type(columns[0]));
+        let mut strings =
+            if lone { StringKeys::of_column(table, columns[0], &order[0]) } else { None };
+        if strings.is_none() {
             let keys: Vec<_> =
                 order.iter().zip(&columns).map(|(key, at)| (key, data_type(*at))).collect();
             let batches = table.values(&columns)?;
-            texts = Some(Texts::of_rows(&keys, &batches)?);
+            strings = Some(StringKeys::of_rows(&keys, &batches)?);
         }
-        let mut texts = texts.expect("rows of bytes were made for what is no lone text");
-        texts.skip_common(&spread(table, COMMON_SAMPLE_ROWS));
-        Ok(Self::Texts(texts))
+        let mut strings = strings.expect("rows are made for other columns");
+        strings.skip_common(&spread(table, COMMON_SAMPLE_ROWS));
+        Ok(Self::Strings(strings))
     }
 
     /// The prefixes of some rows of a batch.
@@ -81,9 +82,9 @@ impl Keys {
             Self::Fields { fields, columns } => {
                 fields.encode(0, |key| columns[key].slice(batch, &rows), out);
             }
-            Self::Texts(texts) => {
+            Self::Strings(strings) => {
                 for (out, row) in out.iter_mut().zip(rows) {
-                    *out = texts.chunk(batch, row, 0);
+                    *out = strings.chunk(batch, row, 0);
                 }
             }
         }
@@ -93,7 +94,7 @@ impl Keys {
     pub(crate) fn is_whole(&self, prefix: u64) -> bool {
         match self {
             Self::Fields { fields, .. } => fields.chunks() == 1,
-            Self::Texts(texts) => texts.is_last(prefix),
+            Self::Strings(strings) => strings.is_last(prefix),
         }
     }
 
@@ -105,10 +106,10 @@ impl Keys {
         }
     }
 
-    /// The keys and their column, when they are the texts of one, none of which is missing.
-    pub(crate) fn in_texts(&self) -> Option<(&Texts, usize)> {
+    /// The keys and their column, when they are the strings of one, none of which is missing.
+    pub(crate) fn as_strings(&self) -> Option<(&StringKeys, usize)> {
         match self {
-            Self::Texts(texts) => texts.column().map(|column| (texts, column)),
+            Self::Strings(strings) => strings.column().map(|column| (strings, column)),
             Self::Fields { .. } => None,
         }
     }
@@ -243,7 +244,7 @@ impl Chunks for ByRow<'_> {
     fn chunk(&mut self, row: u32, depth: usize) -> u64 {
         let (batch, row) = self.table.place(row);
         match self.keys {
-            Keys::Texts(texts) => texts.chunk(batch, row, depth),
+            Keys::Strings(strings) => strings.chunk(batch, row, depth),
             Keys::Fields { fields, columns } => {
                 let mut chunk = [0];
                 fields.encode(depth, |key| columns[key].slice(batch, &(row..row + 1)), &mut chunk);
@@ -254,21 +255,23 @@ impl Chunks for ByRow<'_> {
 
     fn is_last(&self, chunk: u64, depth: usize) -> bool {
         match self.keys {
-            Keys::Texts(texts) => texts.is_last(chunk),
+            Keys::Strings(strings) => strings.is_last(chunk),
             Keys::Fields { fields, .. } => depth + 1 >= fields.chunks(),
         }
     }
 
     fn is_outside(&self, chunk: u64, depth: usize) -> bool {
         match self.keys {
-            Keys::Texts(texts) => depth >= DEPTH_MAX || texts.is_outside(chunk),
+            Keys::Strings(strings) => depth >= DEPTH_MAX || strings.is_outside(chunk),
             Keys::Fields { .. } => false,
         }
     }
 
     fn compare(&self, one: u32, other: u32) -> Ordering {
         match self.keys {
-            Keys::Texts(texts) => texts.compare(self.table.place(one), self.table.place(other)),
+            Keys::Strings(strings) => {
+                strings.compare(self.table.place(one), self.table.place(other))
+            }
             Keys::Fields { .. } => Ordering::Equal,
         }
     }

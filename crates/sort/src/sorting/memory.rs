@@ -29,7 +29,7 @@ pub(super) struct Carries {
 }
 
 impl Division<'_> {
-    /// Bytes of a column's texts in some buckets.
+    /// Bytes of a column's strings in some buckets.
     pub(super) fn text_bytes(&self, column: usize, buckets: Range<usize>) -> u64 {
         let piece = |(_, piece): &(Piece, BucketAssignment)| -> u64 {
             piece.text_bytes[column].get(buckets.clone()).unwrap_or_default().iter().sum()
@@ -165,9 +165,9 @@ impl<'m> Cut<'m> {
 #[derive(Debug, Default)]
 pub(super) struct BucketMemory<'m> {
     pub(super) rows: usize,
-    /// For each column the values, or the bytes of texts; empty for bits.
+    /// For each column the values, or the bytes of strings; empty for bits.
     pub(super) values: Vec<&'m mut [u8]>,
-    /// For each column of texts the ends of its rows' texts, and where its first one begins.
+    /// For each column of strings the ends of its rows' strings, and where its first one begins.
     pub(super) ends: Vec<(&'m mut [u8], u64)>,
     pub(super) numbers: &'m mut [u32],
     pub(super) prefixes: &'m mut [u64],

@@ -39,9 +39,9 @@ fn table(types: &[DataType], sizes: &[usize], random: &mut Random) -> Vec<Record
     let schema = Arc::new(Schema::new(fields));
     let mut first = 0;
     let mut batch = |rows: &usize| {
-        let (before, behind) = (random.size_below(4), random.size_below(4));
+        let (before, after) = (random.size_below(4), random.size_below(4));
         let slice = |made: ArrayRef| made.slice(before, *rows);
-        let made = types.iter().map(|kind| slice(array(kind, before + rows + behind, random)));
+        let made = types.iter().map(|kind| slice(array(kind, before + rows + after, random)));
         let mut arrays: Vec<ArrayRef> = made.collect();
         arrays.push(Arc::new(Int32Array::from_iter_values(first..first + *rows as i32)));
         first += *rows as i32;

@@ -99,7 +99,7 @@ fn raw(random: &mut Random, shape: Shape, at: usize, rows: usize) -> u64 {
 }
 
 fn text(raw: u64) -> String {
-    // Common beginnings of several lengths, texts that begin others, and bytes of zero.
+    // Common beginnings of several lengths, strings that are prefixes of others, and bytes of zero.
     match raw % 7 {
         0 => String::new(),
         1 => "/a/long/".to_owned() + &raw.to_string(),
@@ -178,25 +178,25 @@ pub(crate) fn column(
         DataType::Decimal256(..) => primitive!(Decimal256Type, |raw| {
             i256::from_i128(*raw as i128 - (1 << 62)).wrapping_mul(i256::from_i128(1 << 90))
         }),
-        _ => texts(data_type, &raws, &valid, validity.clone())
+        _ => strings(data_type, &raws, &valid, validity.clone())
             .unwrap_or_else(|| nested(data_type, &raws, &valid, validity, random)),
     }
 }
 
-/// A column of texts or bytes.
-fn texts(
+/// A column of strings or bytes.
+fn strings(
     data_type: &DataType,
     raws: &[u64],
     valid: &[bool],
     validity: Option<NullBuffer>,
 ) -> Option<ArrayRef> {
-    let texts = || raws.iter().zip(valid).map(|(raw, valid)| valid.then(|| text(*raw)));
+    let strings = || raws.iter().zip(valid).map(|(raw, valid)| valid.then(|| text(*raw)));
     Some(match data_type {
-        DataType::Utf8 => Arc::new(texts().collect::<StringArray>()),
-        DataType::LargeUtf8 => Arc::new(texts().collect::<LargeStringArray>()),
-        DataType::Utf8View => Arc::new(texts().collect::<StringViewArray>()),
-        DataType::Binary => Arc::new(texts().collect::<BinaryArray>()),
-        DataType::LargeBinary => Arc::new(texts().collect::<LargeBinaryArray>()),
+        DataType::Utf8 => Arc::new(strings().collect::<StringArray>()),
+        DataType::LargeUtf8 => Arc::new(strings().collect::<LargeStringArray>()),
+        DataType::Utf8View => Arc::new(strings().collect::<StringViewArray>()),
+        DataType::Binary => Arc::new(strings().collect::<BinaryArray>()),
+        DataType::LargeBinary => Arc::new(strings().collect::<LargeBinaryArray>()),
         DataType::FixedSizeBinary(size) => {
             let bytes = raws
                 .iter()

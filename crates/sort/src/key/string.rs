@@ -1,16 +1,16 @@
 //! Keys of any length: strings and bytes as they lie, and everything else as rows of bytes whose
 //! order is that of the values (`arrow_row`).
 //!
-//! A chunk of such a key is seven bytes and a code for how many of them there are, so that a text
-//! sorts behind each of its beginnings:
+//! A chunk of such a key is seven bytes and a code for how many of them there are, so that a string
+//! sorts after each of its prefixes:
 //!
 //! ```text
-//!   | 7 bytes, zeros behind the end | code |      code 2 + n: n bytes are left, n <= 7
+//!   | 7 bytes, zeros after the end  | code |      code 2 + n: n bytes are left, n <= 7
 //!                                                 code 10: more; the next chunk tells
 //! ```
 //!
 //! Bytes that all keys of the sample begin with are skipped. A key without them sorts before
-//! ([`BEFORE`]) or behind ([`BEHIND`]) all that have them, and is compared as a whole.
+//! ([`BEFORE`]) or after ([`AFTER`]) all that have them, and is compared as a whole.
 
 use std::cmp::Ordering;
 
@@ -32,7 +32,7 @@ const MORE: u64 = 10;
 /// Of a missing value that comes first.
 const MISSING_FIRST: u64 = 0;
 const BEFORE: u64 = 1;
-const BEHIND: u64 = u64::MAX - 1;
+const AFTER: u64 = u64::MAX - 1;
 /// Of a missing value that comes last.
 const MISSING_LAST: u64 = u64::MAX;
 
@@ -85,17 +85,17 @@ impl Source {
 
 /// Keys of any length, batch by batch.
 #[derive(Debug)]
-pub(crate) struct Texts {
+pub(crate) struct StringKeys {
     batches: Vec<Source>,
     /// What all keys of the sample begin with.
     common: Vec<u8>,
     descending: bool,
     nulls_first: bool,
-    /// The only column whose texts they are, if none of them is missing.
+    /// The only column whose strings they are, if none of them is missing.
     column: Option<usize>,
 }
 
-impl Texts {
+impl StringKeys {
     /// One column of strings or bytes, as it lies.
     pub(crate) fn of_column(table: &Table, at: usize, key: &SortKey) -> Option<Self> {
         let arrays = table.column(at);
@@ -108,7 +108,7 @@ impl Texts {
         Some(Self { batches, common: Vec::new(), descending, nulls_first, column })
     }
 
-    /// Which column these are the texts of, all of them.
+    /// The column whose strings these are, all of them.
     pub(crate) fn column(&self) -> Option<usize> {
         self.column
     }
@@ -167,7 +167,7 @@ impl Texts {
         let chunk = match rest {
             Some(rest) => chunk_of(rest.get(depth * CHUNK_BYTES..).unwrap_or_default()),
             None if key < self.common.as_slice() => BEFORE,
-            None => BEHIND,
+            None => AFTER,
         };
         if self.descending { !chunk } else { chunk }
     }
@@ -184,7 +184,7 @@ impl Texts {
     /// Whether rows with this chunk must be compared as a whole.
     pub(crate) fn is_outside(&self, chunk: u64) -> bool {
         let chunk = if self.descending { !chunk } else { chunk };
-        chunk == BEFORE || chunk == BEHIND
+        chunk == BEFORE || chunk == AFTER
     }
 
     /// The order of two rows, both with a value.
@@ -195,7 +195,7 @@ impl Texts {
     }
 
     /// The order of two keys.
-    pub(crate) fn compare_texts(&self, one: &[u8], other: &[u8]) -> Ordering {
+    pub(crate) fn compare_strings(&self, one: &[u8], other: &[u8]) -> Ordering {
         let order = one.cmp(other);
         if self.descending { order.reverse() } else { order }
     }
