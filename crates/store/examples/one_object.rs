@@ -1,4 +1,4 @@
-//! The life of one object in a store of its own: what goes in, and what comes out.
+//! The life of one object in a store: what goes in, and what comes out.
 //!
 //! The store has no memory, sockets or clock. Here maps play the shared index, and the effects
 //! are only looked at.

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use crate::event::Peer;
 
-/// Who is charged.
+/// The account that is charged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Owner {
     uid: u32,
@@ -17,7 +17,7 @@ pub(crate) struct Owner {
 }
 
 impl Owner {
-    /// Who answers for a client of a store of this user, if that is known.
+    /// The account of a client of a store of this user, if that is known.
     pub(crate) fn of(peer: &Peer, owner_uid: Option<u32>) -> Self {
         let is_foreign = owner_uid.is_some_and(|uid| uid != peer.uid);
         Self { uid: peer.uid, pid: (!is_foreign).then_some(peer.pid) }

@@ -49,7 +49,7 @@ pub(crate) struct Namespace {
 #[derive(Debug, Default)]
 pub(crate) struct Adoptions {
     adopted: BTreeMap<String, AdoptedNamespace>,
-    /// What is in each namespace, adopted or not, so that nobody has to look for it.
+    /// What is in each namespace, adopted or not, so that no search is needed.
     spaces: BTreeMap<String, Namespace>,
     ended: BTreeSet<String>,
     /// In the order in which they ended.
@@ -95,7 +95,7 @@ impl Adoptions {
     }
 
     /// An object of this name is there.
-    pub(crate) fn born(&mut self, name: &Name, id: ObjectId, sizes: &Sizes) {
+    pub(crate) fn add_object(&mut self, name: &Name, id: ObjectId, sizes: &Sizes) {
         if name.namespace.is_empty() {
             return;
         }
@@ -108,7 +108,7 @@ impl Adoptions {
     }
 
     /// An object of this name ended.
-    pub(crate) fn died(&mut self, name: &Name, id: &ObjectId) {
+    pub(crate) fn remove_object(&mut self, name: &Name, id: &ObjectId) {
         let Some(space) = self.spaces.get_mut(&name.namespace) else { return };
         if let Some(bytes) = space.ids.remove(id) {
             space.bytes = space.bytes.saturating_sub(bytes);

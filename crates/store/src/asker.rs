@@ -1,8 +1,8 @@
-//! Who asked for something that is answered later, and how it is answered.
+//! The origin of a request that is answered later, and how it is answered.
 
 use crate::event::ClientNo;
 
-/// Who asked for something that is answered later.
+/// The origin of a request that is answered later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Asker {
     pub(crate) client: ClientNo,

@@ -12,8 +12,8 @@ use crate::memory::Leases;
 use crate::scopes::{Scope, Scopes};
 use crate::wait_table::WaiterNo;
 
-/// The session of objects that belong to nobody.
-pub(crate) const NOBODY: u32 = 0;
+/// The session of objects that have no owner.
+pub(crate) const NO_OWNER: u32 = 0;
 
 /// Leases that a client may have asked for on the socket and not been given yet: about one for each
 /// of its threads that write at once.
@@ -22,12 +22,12 @@ const SOCKET_LEASES_PENDING_MAX: usize = 64;
 /// One client, connected or away.
 #[derive(Debug)]
 pub(crate) struct Client {
-    /// Unique for ever, where the daemon's number is used again. Objects remember it.
+    /// Unique forever, where the daemon's number is used again. Objects remember it.
     pub(crate) session: u32,
     pub(crate) peer: Peer,
     /// Spill files that are being opened for it.
     pub(crate) openings: usize,
-    /// Its present connection, or its last one: unique for ever.
+    /// Its present connection, or its last one: unique forever.
     pub(crate) connection: u64,
     /// Whether it has no connection and may come back. What was lent to it stays its own: its
     /// process may be writing there.
@@ -51,7 +51,7 @@ pub(crate) struct Client {
     pub(crate) socket_leases_pending: usize,
     pub(crate) creating: BTreeSet<ObjectId>,
     /// Its owned objects that no composite has held yet: they go with it.
-    pub(crate) unheld: BTreeMap<ObjectId, u64>,
+    pub(crate) unattached: BTreeMap<ObjectId, u64>,
     /// Its scopes, see [`crate::scopes`].
     pub(crate) scopes: Scopes,
     /// Its waiting requests.
@@ -115,7 +115,7 @@ impl Clients {
     }
 
     pub(crate) fn connect(&mut self, no: ClientNo, peer: Peer, owner: Owner) {
-        // After four thousand million connections, objects belong to nobody: quotas then count only
+        // After four thousand million connections, objects have no owner: quotas then count only
         // leases and objects under construction.
         self.sessions = self.sessions.saturating_add(1);
         self.connections += 1;
@@ -135,7 +135,7 @@ impl Clients {
             ring_lease_pending: false,
             socket_leases_pending: 0,
             creating: BTreeSet::new(),
-            unheld: BTreeMap::new(),
+            unattached: BTreeMap::new(),
             scopes: Scopes::default(),
             waits: BTreeMap::new(),
             waiting_ids: 0,
@@ -230,7 +230,7 @@ impl Clients {
         self.sharers += 1;
     }
 
-    /// Whether anybody has a share.
+    /// Whether any client has a share.
     pub(crate) fn has_shares(&self) -> bool {
         self.sharers > 0
     }
@@ -255,14 +255,14 @@ impl Clients {
             client.owned_bytes = client.owned_bytes.saturating_add(bytes);
             let owner = client.owner;
             self.accounts.add(owner, bytes);
-        } else if session != NOBODY {
+        } else if session != NO_OWNER {
             self.accounts.own(session, bytes);
         }
     }
 
     /// The session owns this much less, also if it has ended.
     pub(crate) fn uncharge(&mut self, session: u32, bytes: u64) {
-        if session == NOBODY {
+        if session == NO_OWNER {
             return;
         }
         match self.of_session_mut(session) {

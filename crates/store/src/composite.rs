@@ -19,7 +19,7 @@ use plasmon_proto::{Code, ObjectId, ObjectState};
 use crate::clients::Clients;
 use crate::objects::Objects;
 use crate::ports::{Directory, Entry};
-use crate::records::{CACHE, SPILLING, UNHELD};
+use crate::records::{CACHE, SPILLING, UNATTACHED};
 use crate::sessions::Sessions;
 use crate::store::Store;
 use crate::work::{PIECE, STEPS_MAX};
@@ -28,8 +28,8 @@ impl<D: Directory> Store<D> {
     /// Lets the members of composites go that are gone, a piece of them.
     pub(crate) fn let_members_go(&mut self) {
         let mut ended = Vec::new();
-        let rest = self.objects.unheld.len().saturating_sub(STEPS_MAX);
-        for id in self.objects.unheld.split_off(rest) {
+        let rest = self.objects.detached_members.len().saturating_sub(STEPS_MAX);
+        for id in self.objects.detached_members.split_off(rest) {
             if let Some(entry) = self.objects.find(&id) {
                 let now_ms = self.now_ms;
                 let extras = self.objects.extras_mut(entry.record);
@@ -57,8 +57,9 @@ impl<D: Directory> Store<D> {
         self.hide_deleted(ended);
     }
 
-    /// Ends followers. What was let go since there were `unheld` members to let go names them, too.
-    pub(crate) fn end_followers(&mut self, gone: &[(Entry, u32)], unheld: usize) {
+    /// Ends followers. What was let go since there were `detached` members to let go names them,
+    /// too.
+    pub(crate) fn end_followers(&mut self, gone: &[(Entry, u32)], detached: usize) {
         if gone.is_empty() {
             return;
         }
@@ -69,8 +70,8 @@ impl<D: Directory> Store<D> {
             self.free_or_keep(entry, *pins);
         }
         let ids: BTreeSet<ObjectId> = gone.iter().map(|(entry, _)| entry.id).collect();
-        let let_go = self.objects.unheld.split_off(unheld);
-        self.objects.unheld.extend(let_go.into_iter().filter(|id| !ids.contains(id)));
+        let let_go = self.objects.detached_members.split_off(detached);
+        self.objects.detached_members.extend(let_go.into_iter().filter(|id| !ids.contains(id)));
     }
 }
 
@@ -79,7 +80,7 @@ impl Sessions {
     /// a composite of it.
     pub(crate) fn await_composite(&mut self, owner: u32, (id, serial): (ObjectId, u64)) -> bool {
         let creator = self.clients.of_session_mut(owner);
-        creator.map(|(_, client)| client.unheld.insert(id, serial)).is_some()
+        creator.map(|(_, client)| client.unattached.insert(id, serial)).is_some()
     }
 }
 
@@ -91,10 +92,10 @@ impl<D: Directory> Objects<D> {
                 self.extras_mut(entry.record).holders += 1;
                 if entry.meta.traits.owned {
                     let record = self.records.get_mut(entry.record);
-                    record.flags &= !UNHELD;
+                    record.flags &= !UNATTACHED;
                     let owner = record.owner;
                     if let Some((_, client)) = clients.of_session_mut(owner) {
-                        client.unheld.remove(id);
+                        client.unattached.remove(id);
                     }
                 }
                 self.records.unlist(entry.record);
@@ -163,10 +164,10 @@ impl<D: Directory> Objects<D> {
         found
     }
 
-    /// Hides the members, and theirs, that would go if nobody pinned these hidden objects: as many
+    /// Hides the members, and theirs, that would go if these hidden objects had no pins: as many
     /// as an event ends. So one look through the ledgers does for a whole chain of composites.
     /// Each comes after everything that holds it. [`Self::settle_followers`] must follow before
-    /// anybody is told anything.
+    /// any client is notified.
     pub(crate) fn hide_followers(&mut self, hidden: &[Entry], now_ms: u64) -> Vec<Entry> {
         let mut followers = Vec::new();
         let mut named = MentionCounts::default();

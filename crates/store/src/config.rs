@@ -1,4 +1,4 @@
-//! What a store is told once, at its start.
+//! The configuration of a store, fixed at its start.
 
 use plasmon_proto::object::Level;
 

@@ -13,7 +13,7 @@ use plasmon_proto::ObjectId;
 use crate::deletes::{RETRY_MS, RETRY_MS_MAX};
 use crate::work::PIECE;
 
-/// Objects that go when nobody reads them any more.
+/// Objects that are deleted when their last reader ends.
 #[derive(Debug, Default)]
 pub(crate) struct DeferredDeletes {
     by_serial: BTreeMap<u64, ObjectId>,

@@ -27,7 +27,7 @@ const FRESH_MAX: usize = PIECE;
 /// Deleted objects whose memory is not free yet.
 #[derive(Debug, Default)]
 pub(crate) struct DeferredFrees {
-    /// Records that nobody looked for in the ledgers yet.
+    /// Records that were not looked for in the ledgers yet.
     fresh: Vec<u32>,
     /// Records by serial that were pinned when they were looked for.
     pinned: BTreeMap<u64, u32>,
@@ -87,7 +87,7 @@ impl DeferredFrees {
         self.due_ms = Some(now_ms);
     }
 
-    /// An object was hidden that nobody looked for in the ledgers yet.
+    /// An object was hidden that was not looked for in the ledgers yet.
     pub(crate) fn add(&mut self, record: u32, now_ms: u64) {
         self.fresh.push(record);
         self.due_ms = Some(now_ms);

@@ -25,13 +25,15 @@ use crate::work::{Leftover, PIECE, ReturnedLeases};
 
 impl<D: Directory> Store<D> {
     /// Takes back everything that the client held: what it was creating, its waits, its leases, its
-    /// extents, its pins. Its objects belong to nobody from now on; those in its scopes and in
+    /// extents, its pins. Its objects have no owner from now on; those in its scopes and in
     /// namespaces that it had adopted are deleted. A long list of anything goes in pieces.
     pub(crate) fn disconnect(&mut self, no: ClientNo) {
         let Some(mut client) = self.sessions.clients.disconnect(no) else { return };
         let creating = std::mem::take(&mut client.creating).into_iter().collect();
         self.work.leave(Leftover::Creating(client.session, creating));
-        self.work.leave(Leftover::Unheld(std::mem::take(&mut client.unheld).into_keys().collect()));
+        self.work.leave(Leftover::Unattached(
+            std::mem::take(&mut client.unattached).into_keys().collect(),
+        ));
         for scope in client.scopes.take_all() {
             let unpublished = self.objects.unpublished(client.session, &scope);
             self.work.leave(Leftover::Scope(unpublished));
@@ -100,7 +102,8 @@ impl<D: Directory> Store<D> {
         Leftover::Leases(lent)
     }
 
-    /// The extents of a client that is gone are anybody's, or closed. `None` after the last.
+    /// The extents of a client that is gone are free for any client, or closed. `None` after the
+    /// last.
     pub(crate) fn end_extents(&mut self, session: u32) -> Option<Leftover> {
         let piece: Vec<_> = self.space.memory.extents_of(session).take(PIECE).collect();
         for extent in &piece {

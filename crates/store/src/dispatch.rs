@@ -31,7 +31,7 @@ impl<D: Directory> Store<D> {
             }
             event => self.apply(event),
         }
-        if !self.objects.unheld.is_empty() && !self.work.collect {
+        if !self.objects.detached_members.is_empty() && !self.work.collect {
             self.collect_fresh();
         }
         std::mem::swap(&mut self.out, effects);
@@ -39,7 +39,7 @@ impl<D: Directory> Store<D> {
 
     fn apply(&mut self, event: Event) {
         match event {
-            Event::Submit(..) => unreachable!("submissions are told apart before"),
+            Event::Submit(..) => unreachable!("submissions are handled before"),
             Event::Touched(record) => {
                 if self.objects.records.used(record).is_some_and(|found| found.is(LISTED)) {
                     self.objects.records.touch(record);
@@ -87,8 +87,8 @@ impl<D: Directory> Store<D> {
         if self.objects.deferred_deletes.is_due(self.now_ms) {
             self.collect_unused(&[]);
         }
-        if self.objects.lingering.is_due(self.now_ms) {
-            self.collect_lingering();
+        if self.objects.deferred_frees.is_due(self.now_ms) {
+            self.collect_deferred_frees();
         }
     }
 
@@ -98,7 +98,7 @@ impl<D: Directory> Store<D> {
             return Some(self.now_ms);
         }
         let expiry = self.objects.expiries.first().map(|(at_ms, ..)| *at_ms);
-        let dues = [self.objects.lingering.due_ms(), self.objects.deferred_deletes.due_ms()];
+        let dues = [self.objects.deferred_frees.due_ms(), self.objects.deferred_deletes.due_ms()];
         [self.sessions.waits.next_deadline(), expiry].into_iter().chain(dues).flatten().min()
     }
 

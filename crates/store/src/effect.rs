@@ -1,4 +1,4 @@
-//! What a store asks the daemon to do.
+//! The effects of a store: its requests to the daemon.
 
 use plasmon_proto::Attributes;
 use plasmon_proto::ObjectId;
@@ -61,7 +61,7 @@ pub enum Effect {
     /// What of the extent is in its writer's hands, leased or to create an object in, lies within
     /// this range: persist it for a restart. It comes before the grant that makes it so.
     Lent(Range),
-    /// The client is now the extent's writer (or nobody is): persist it for a restart. It comes
+    /// The client is now the extent's writer (or it has none): persist it for a restart. It comes
     /// before the grant that makes it so.
     Writer(ExtentId, Option<ClientNo>),
     /// Give the range's memory back to the machine; the extent stays. When the machine does not
@@ -76,11 +76,11 @@ pub enum Effect {
         /// What stays of it.
         bytes: u64,
     },
-    /// The extent is gone, and clients are told so by the daemon. So is its memory at level shared,
-    /// whoever still has it mapped, but for that of strict objects. Elsewhere it stays while
-    /// anybody has it mapped: the daemon answers with [`crate::event::Event::Released`] when it is
-    /// gone, and with [`crate::event::Event::Retained`] when that takes long. Dropping an extent
-    /// that was never made is nothing.
+    /// The extent is gone, and the daemon notifies the clients. So is its memory at level shared,
+    /// even where processes still have it mapped, except that of strict objects. Elsewhere it stays
+    /// while a process has it mapped: the daemon answers with [`crate::event::Event::Released`]
+    /// when it is gone, and with [`crate::event::Event::Retained`] when that takes long. Dropping
+    /// an extent that was never made is nothing.
     Drop(ExtentId),
     /// Forbid new writable mappings of the extent (level leased).
     Protect(ExtentId),

@@ -1,4 +1,4 @@
-//! What can happen to a store.
+//! The events of a store: its inputs.
 
 use plasmon_proto::message::{Access, ExtentId, PendingObject, Range, Request};
 use plasmon_proto::object::ObjectMeta;
@@ -15,7 +15,7 @@ pub struct ClientNo(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub u64);
 
-/// Who connected.
+/// The client that connected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
     /// Its process.
@@ -99,7 +99,7 @@ pub enum Event {
     /// It asked something. `Hello`, `Index`, `Extents`, `Clients`, `Sync` and `Shutdown` are the
     /// daemon's own and never arrive here.
     Request(ClientNo, u64, Request),
-    /// It asked to seal an object, and the daemon read the attributes behind the metadata, which
+    /// It asked to seal an object, and the daemon read the attributes after the metadata, which
     /// [`crate::Store::creating`] locates; `None` means that they are no attributes. For an object
     /// without attributes, a plain `Request` does as well.
     Seal(ClientNo, u64, SealTarget, Option<Attributes>),
@@ -119,7 +119,7 @@ pub enum Event {
     Retained(ExtentId, u64),
     /// The memory of an extent that was dropped is gone.
     Released(ExtentId),
-    /// The kernel refuses every write to the extent now, or would not because somebody still maps
+    /// The kernel refuses every write to the extent now, or would not because a process still maps
     /// it. For [`crate::effect::Effect::Settle`]: the extent has its final size, or has not.
     Hardened(Ticket, bool),
     /// An object's bytes were written to the spill tier, or were not.

@@ -37,7 +37,7 @@ pub(crate) enum Measure {
 /// Whose objects may be evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EvictionScope {
-    /// Those of everybody without a share.
+    /// Those of every client without a share.
     Anybodys,
     /// Those of the client of this session.
     Session(u32),

@@ -1,4 +1,4 @@
-//! What only some objects have: a name, a time to live, members, holders.
+//! The properties that only some objects have: a name, a time to live, members, holders.
 
 use plasmon_proto::Attributes;
 
@@ -10,12 +10,12 @@ pub(crate) struct Extras {
     pub(crate) expires_ms: Option<u64>,
     /// How often it is a member of composite objects.
     pub(crate) holders: u32,
-    /// How many of these are in the spill tier, where nobody reads them.
+    /// How many of these are in the spill tier, where they have no readers.
     pub(crate) holders_spilled: u32,
 }
 
 impl Extras {
-    /// Whether a composite in memory holds it: then somebody may read it without a pin of its own.
+    /// Whether a composite in memory holds it: then a client may read it without a pin on it.
     pub(crate) fn is_in_use(&self) -> bool {
         self.holders > self.holders_spilled
     }

@@ -1,10 +1,10 @@
 //! Spilled objects that a client reads in their files.
 //!
-//! Who wants little of a spilled object need not have all of it in memory: the client is given its
-//! file's descriptor, and reads what it likes. The daemon opens the file where it does everything
-//! else with files, so this takes a ticket and a while. What a client was given it keeps: the file
-//! of an object that is deleted or comes back is removed from its folder, and ends with the last
-//! descriptor.
+//! A client that wants little of a spilled object need not have all of it in memory: the client is
+//! given its file's descriptor, and reads what it likes. The daemon opens the file where it does
+//! everything else with files, so this takes a ticket and a while. What a client was given it
+//! keeps: the file of an object that is deleted or comes back is removed from its folder, and ends
+//! with the last descriptor.
 
 mod reply;
 

@@ -44,8 +44,8 @@ impl FreeNumbers {
         Some(number)
     }
 
-    /// The first number from this one on that is not free, or the first behind a long run of free
-    /// ones; `None` behind the last.
+    /// The first number from this one on that is not free, or the first after a long run of free
+    /// ones; `None` after the last.
     pub(crate) fn next_taken(&self, number: u32) -> Option<u32> {
         /// Words of free numbers that one search passes.
         const WORDS_MAX: usize = 1024;

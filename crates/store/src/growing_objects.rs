@@ -7,7 +7,7 @@
 //!                             growing at the end
 //! ```
 //!
-//! Each lies from the first byte of an extent of its own, which ends where its memory ends. So what
+//! Each lies from the first byte of its own extent, which ends where its memory ends. So what
 //! is charged is what is there, a full store is an error before anything is written, and nothing
 //! that was written ever moves. One growth is under way at a time; it may overlap with the seal.
 
@@ -26,7 +26,7 @@ use crate::memory::PlacedRange;
 use crate::ports::Directory;
 use crate::store::Store;
 
-/// An object that shall grow.
+/// A request for a growing object.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NewGrowing {
     pub(crate) id: ObjectId,
@@ -130,7 +130,7 @@ impl<D: Directory> Store<D> {
         self.sessions.clients.own(session, more);
         let asker = Asker { client, session, connection: asked.connection };
         let purpose = Purpose::Grow { asker, request, id, serial };
-        self.start(Job::growing(purpose, more, Growth::Behind(range.extent)));
+        self.start(Job::growing(purpose, more, Growth::Extend(range.extent)));
     }
 
     /// What the client has of the object that it lets grow.
@@ -228,7 +228,7 @@ impl<D: Directory> Store<D> {
         creating.stage = Stage::Writing(Range { bytes, ..range });
         self.finish_seal(id, id, Attributes::default());
         self.answer_creator(&creator, asked, Reply::Done);
-        // What was trimmed off may be enough for somebody who waits.
+        // The trimmed memory may be enough for a waiting client.
         self.retry_waiting_for_room();
     }
 
@@ -243,7 +243,7 @@ impl<D: Directory> Store<D> {
         let is_gone = self.sessions.clients.of_session(creating.owner).is_none();
         if growing.data_bytes.is_some() || is_gone {
             // It is being cut to its size, and cannot grow again; or its writer is not connected
-            // any more. What that one wrote stays readable to it, as memory of its own.
+            // any more. What that one wrote stays readable to it alone.
             self.space.memory.discard_growing(range, creating.charge, &mut self.out);
         } else {
             self.space.memory.release(range, creating.charge, &mut self.out);

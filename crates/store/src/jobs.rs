@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!               no room               room after a spill, or after others let memory go
-//!     run ---------------------> starving -----------------------+
+//!     run ---------------------> blocked ------------------------+
 //!      | ^                          | nothing can be freed       |
 //!      | +--------------------------|----------------------------+
 //!      |                            v
@@ -42,7 +42,7 @@ pub(crate) enum Purpose {
     Create { asker: Asker, request: u64, id: ObjectId, serial: u64 },
     /// More memory for one that grows. While that is there, it knows which request is answered.
     Grow { asker: Asker, request: u64, id: ObjectId, serial: u64 },
-    /// A spilled object that somebody wants to read.
+    /// A spilled object that a client wants to read.
     Restore { id: ObjectId, serial: u64 },
 }
 
@@ -60,7 +60,7 @@ impl Size {
     }
 }
 
-/// An extent of its own is wanted.
+/// A dedicated extent is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Exact {
     pub(crate) charge: u64,
@@ -73,7 +73,7 @@ pub(crate) enum Growth {
     /// Its first; open-ended when it may become much longer than that.
     First { open_ended: bool },
     /// More, at the end of this extent.
-    Behind(ExtentId),
+    Extend(ExtentId),
 }
 
 /// A request for memory.

@@ -71,7 +71,7 @@
 //!   a new extent; give back warm memory; evict `cache` objects, least recently used first; spill
 //!   `keep` objects, least recently used first; `StoreFull`. Nothing that is pinned, held by a
 //!   composite in memory or being spilled is touched.
-//! * Obituaries (deleted, evicted, creator died) are remembered up to OBITUARIES_MAX.
+//! * Recent ends (deleted, evicted, creator died) are remembered up to `RECENT_ENDS_MAX`.
 
 #![forbid(unsafe_code)]
 

@@ -32,12 +32,12 @@ pub(crate) struct Objects<D> {
     pub(crate) tier: SpillTier,
     /// Files of objects that are in memory.
     pub(crate) kept: KeptFiles,
-    pub(crate) lingering: DeferredFrees,
+    pub(crate) deferred_frees: DeferredFrees,
     pub(crate) deferred_deletes: DeferredDeletes,
     /// Objects with a time to live: when, which, which incarnation.
     pub(crate) expiries: BTreeSet<(u64, ObjectId, u64)>,
-    /// Members whose composite is gone and which nobody has looked at since.
-    pub(crate) unheld: Vec<ObjectId>,
+    /// Members whose composite is gone and which were not looked at since.
+    pub(crate) detached_members: Vec<ObjectId>,
     pub(crate) recent_ends: RecentEnds,
 }
 
@@ -74,10 +74,10 @@ impl<D: Directory> Objects<D> {
             pending_objects: PendingObjects::default(),
             tier: SpillTier::default(),
             kept: KeptFiles::default(),
-            lingering: DeferredFrees::default(),
+            deferred_frees: DeferredFrees::default(),
             deferred_deletes: DeferredDeletes::default(),
             expiries: BTreeSet::new(),
-            unheld: Vec::new(),
+            detached_members: Vec::new(),
             recent_ends: RecentEnds::default(),
         }
     }
@@ -154,7 +154,7 @@ impl<D: Directory> Objects<D> {
         self.visible -= entries.len() as u64;
     }
 
-    /// Makes a hidden object visible again that nobody used meanwhile.
+    /// Makes a hidden object visible again that was not used meanwhile.
     pub(crate) fn show_unused(&mut self, entry: &Entry) {
         let record = self.records.get_mut(entry.record);
         record.flags &= !HIDDEN;
@@ -168,7 +168,7 @@ impl<D: Directory> Objects<D> {
         self.enlist(entry.record);
     }
 
-    /// Remembers how hidden objects ended: all of them, before anybody is told of one.
+    /// Remembers how hidden objects ended: all of them, before any client is notified of one.
     pub(crate) fn remember_end(&mut self, entries: &[Entry], state: ObjectState) {
         for entry in entries {
             self.recent_ends.add(entry.id, state);
@@ -184,7 +184,7 @@ impl<D: Directory> Objects<D> {
         }
     }
 
-    /// Whether nobody reads a hidden object. The store itself pins what is being written to the
+    /// Whether a hidden object has no readers. The store itself pins what is being written to the
     /// spill tier.
     pub(crate) fn is_free_of_pins(&self, entry: &Entry, pins: u32) -> bool {
         pins == 0 && !self.records.get(entry.record).is(SPILLING)

@@ -1,4 +1,4 @@
-//! What the store asks and gets answered at once: the shared index and the ledgers.
+//! The interfaces that the store calls and that answer at once: the shared index and the ledgers.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use plasmon_proto::object::ObjectMeta;
 /// What a slot of the index says about one object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// The incarnation: unique for ever, at least 1, below 2^62.
+    /// The incarnation: unique forever, at least 1, below 2^62.
     pub serial: u64,
     /// The id.
     pub id: ObjectId,
@@ -45,7 +45,7 @@ pub trait Directory {
     /// `moved` is called with each record and its new slot.
     fn insert(&mut self, entry: &Entry, moved: &mut dyn FnMut(u32, SlotNo)) -> SlotNo;
     /// Hides visible entries. Afterwards no client can start to use them, and [`Self::pins`] sees
-    /// everybody who did before.
+    /// every client that did before.
     fn hide(&mut self, slots: &[SlotNo]);
     /// Makes a hidden entry visible again.
     fn show(&mut self, slot: SlotNo);

@@ -10,7 +10,7 @@ use crate::extras::Extras;
 use crate::objects::Objects;
 use crate::objects::{Announcement, NewObject};
 use crate::ports::{Directory, Entry};
-use crate::records::{CACHE, EXTRAS, UNHELD};
+use crate::records::{CACHE, EXTRAS, UNATTACHED};
 use crate::space::Space;
 use crate::store::Store;
 
@@ -26,7 +26,7 @@ impl<D: Directory> Store<D> {
         let held = extras.as_ref().is_some_and(|extras| extras.holders > 0);
         let in_use = extras.as_ref().is_some_and(|extras| extras.is_in_use());
         if meta.traits.owned && !held && self.sessions.await_composite(owner, (id, serial)) {
-            flags |= UNHELD;
+            flags |= UNATTACHED;
         }
         let record = self.objects.records.allocate(owner, flags);
         let entry = Entry { serial, id, range, meta, record };
@@ -61,19 +61,19 @@ impl<D: Directory> Store<D> {
         self.objects.hold_members(&mut self.sessions.clients, &attributes.members);
         let name = attributes.name.as_ref();
         if let Some(name) = name {
-            self.sessions.adoptions.born(name, id, &sizes);
+            self.sessions.adoptions.add_object(name, id, &sizes);
         }
-        self.tell(Announcement { id, state: ObjectState::Sealed, sizes, name });
+        self.notify(Announcement { id, state: ObjectState::Sealed, sizes, name });
     }
 
     /// Tells subscribers and waiters about an object's new state.
-    pub(crate) fn tell(&mut self, announcement: Announcement<'_>) {
-        self.tell_subscribers(&announcement);
-        self.tell_waiters(&announcement.id, announcement.state);
+    pub(crate) fn notify(&mut self, announcement: Announcement<'_>) {
+        self.notify_subscribers(&announcement);
+        self.notify_waiters(&announcement.id, announcement.state);
     }
 
     /// Tells subscribers alone.
-    pub(crate) fn tell_subscribers(&mut self, announcement: &Announcement<'_>) {
+    pub(crate) fn notify_subscribers(&mut self, announcement: &Announcement<'_>) {
         if self.sessions.clients.has_subscribers() {
             let notice = Notice {
                 id: announcement.id,
@@ -90,7 +90,7 @@ impl<D: Directory> Store<D> {
     }
 
     /// Tells waiters about an object's new state.
-    pub(crate) fn tell_waiters(&mut self, id: &ObjectId, state: ObjectState) {
+    pub(crate) fn notify_waiters(&mut self, id: &ObjectId, state: ObjectState) {
         if !self.sessions.waits.is_empty() {
             for waiter in self.sessions.waits.note(id, state) {
                 self.answer_waiter(waiter);
@@ -98,7 +98,7 @@ impl<D: Directory> Store<D> {
         }
     }
 
-    /// Tells everybody that a hidden object ended, which is remembered already.
+    /// Notifies the subscribers that a hidden object ended, which is remembered already.
     pub(crate) fn announce_ended(&mut self, entry: &Entry, state: ObjectState) {
         match state {
             ObjectState::Evicted => self.totals.evicted += 1,
@@ -108,9 +108,9 @@ impl<D: Directory> Store<D> {
         let name =
             self.objects.extras_of(entry.record).and_then(|extras| extras.attributes.name.clone());
         if let Some(name) = &name {
-            self.sessions.adoptions.died(name, &entry.id);
+            self.sessions.adoptions.remove_object(name, &entry.id);
         }
-        self.tell(Announcement {
+        self.notify(Announcement {
             id: entry.id,
             state,
             sizes: entry.meta.sizes,
@@ -125,7 +125,7 @@ impl<D: Directory> Store<D> {
 }
 
 impl<D: Directory> Objects<D> {
-    /// Forgets a hidden object that nobody pins and frees its memory. Returns its rarer properties.
+    /// Forgets a hidden object without pins and frees its memory. Returns its rarer properties.
     pub(crate) fn free(
         &mut self,
         entry: &Entry,
@@ -139,12 +139,12 @@ impl<D: Directory> Objects<D> {
         self.directory.remove(record.slot);
         space.memory.release(entry.range, charge, out);
         clients.uncharge(record.owner, charge);
-        if record.is(UNHELD)
+        if record.is(UNATTACHED)
             && let Some((_, creator)) = clients.of_session_mut(record.owner)
-            && creator.unheld.get(&entry.id) == Some(&entry.serial)
+            && creator.unattached.get(&entry.id) == Some(&entry.serial)
         {
             // An incarnation that was put since then is not this one.
-            creator.unheld.remove(&entry.id);
+            creator.unattached.remove(&entry.id);
         }
         self.records.release(entry.record);
         if record.flags & EXTRAS == 0 {
@@ -167,6 +167,6 @@ impl<D: Directory> Objects<D> {
         out: &mut Vec<Effect>,
     ) {
         let extras = self.free(entry, space, clients, out);
-        self.unheld.extend(extras.attributes.members);
+        self.detached_members.extend(extras.attributes.members);
     }
 }

@@ -16,7 +16,7 @@ use crate::store::Store;
 /// What a put completes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PriorClaim {
-    /// Nothing: it is the first that is heard of the object.
+    /// Nothing: the object is new.
     No,
     /// An announcement.
     Bare,

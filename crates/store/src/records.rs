@@ -28,7 +28,7 @@ pub(crate) const SPILLING: u8 = 32;
 pub(crate) const RECOVERED: u8 = 64;
 /// The object is owned and no composite has held it yet: it is in no list. What is being put
 /// together is not taken apart, because its creator may still read it where it wrote it.
-pub(crate) const UNHELD: u8 = 128;
+pub(crate) const UNATTACHED: u8 = 128;
 
 const CHUNK_BITS: u32 = 12;
 const CHUNK: usize = 1 << CHUNK_BITS;
@@ -155,7 +155,7 @@ impl Records {
 
     /// Puts the record at the recently used end of its list.
     pub(crate) fn touch(&mut self, number: u32) {
-        if self.get(number).is(UNHELD) {
+        if self.get(number).is(UNATTACHED) {
             return;
         }
         let list = self.list_of(number) as usize;
@@ -222,7 +222,7 @@ impl Records {
         })
     }
 
-    /// The first record from this one on that is in use, or the first number behind a long run of
+    /// The first record from this one on that is in use, or the first number after a long run of
     /// free ones.
     pub(crate) fn next_used(&self, number: u32) -> Option<u32> {
         self.free.next_taken(number)

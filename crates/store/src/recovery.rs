@@ -16,7 +16,7 @@ use plasmon_proto::object::Level;
 use plasmon_proto::{ObjectId, ObjectState};
 
 use crate::clients::Clients;
-use crate::clients::NOBODY;
+use crate::clients::NO_OWNER;
 use crate::construction::{CreateRequest, Stage};
 use crate::effect::Effect;
 use crate::event::{ClientNo, RecoveredExtent, RecoveredObject};
@@ -157,7 +157,7 @@ impl<D: Directory> Store<D> {
     }
 
     fn adopt_object(&mut self, record: u32, object: &RecoveredObject) {
-        self.space.hold_content(&mut self.sessions.clients, NOBODY, &object.meta.sizes);
+        self.space.hold_content(&mut self.sessions.clients, NO_OWNER, &object.meta.sizes);
         if self.is_evictable(object.meta.traits.policy) {
             self.objects.records.get_mut(record).flags |= CACHE;
         }
@@ -170,11 +170,11 @@ impl<D: Directory> Store<D> {
             self.objects.extras.insert(record, Box::new(extras));
         }
         if object.hidden {
-            self.objects.lingering.adopt(object.serial, record, self.now_ms);
+            self.objects.deferred_frees.adopt(object.serial, record, self.now_ms);
         } else {
             self.objects.visible += 1;
             if let Some(name) = &object.attributes.name {
-                self.sessions.adoptions.born(name, object.id, &object.meta.sizes);
+                self.sessions.adoptions.add_object(name, object.id, &object.meta.sizes);
             }
         }
     }
@@ -187,7 +187,7 @@ impl<D: Directory> Store<D> {
         for object in objects.into_iter().rev() {
             // One that was deleted while it was on its way there is hidden.
             if void.contains(&object.serial)
-                || self.objects.lingering.is_pinned(object.serial)
+                || self.objects.deferred_frees.is_pinned(object.serial)
                 || self.objects.find(&object.id).is_some()
                 || self.objects.tier.get(&object.id).is_some()
             {
@@ -200,13 +200,13 @@ impl<D: Directory> Store<D> {
             }
             composites.push(extras.attributes.members.clone());
             if let Some(name) = &extras.attributes.name {
-                self.sessions.adoptions.born(name, object.id, &object.meta.sizes);
+                self.sessions.adoptions.add_object(name, object.id, &object.meta.sizes);
             }
             let spilled = SpilledObject {
                 serial: object.serial,
                 meta: object.meta,
                 extras,
-                owner: NOBODY,
+                owner: NO_OWNER,
                 corrupt: false,
                 restoring: false,
             };
@@ -226,8 +226,8 @@ impl<D: Directory> Store<D> {
                 self.space.memory.open_in_doubt(gap, &mut self.out);
                 continue;
             };
-            let [before, doubt, behind] = parted(gap, lent.unwrap_or(gap));
-            for free in [before, behind].into_iter().filter(|part| part.bytes > 0) {
+            let [before, doubt, after] = parted(gap, lent.unwrap_or(gap));
+            for free in [before, after].into_iter().filter(|part| part.bytes > 0) {
                 self.space.memory.open_in_doubt(free, &mut self.out);
             }
             if doubt.bytes > 0 {
@@ -268,7 +268,7 @@ impl<D: Directory> Store<D> {
     }
 
     /// A client that was away says what it holds, and is told what of that is not its own any more.
-    /// What it does not name is free, but for objects that it announced: those it aborts itself.
+    /// What it does not name is free, except for objects that it announced: those it aborts itself.
     pub(crate) fn resume(
         &mut self,
         client: ClientNo,
@@ -401,11 +401,11 @@ impl<D: Directory> Objects<D> {
         objects.iter().zip(is_broken).map(claim).collect()
     }
 
-    /// Inserts an entry anew whose record number cannot be kept.
+    /// Inserts an entry again whose record number cannot be kept.
     fn rehouse(&mut self, object: &RecoveredObject) -> u32 {
         let RecoveredObject { id, serial, meta, hidden, .. } = *object;
         let range = object.range.expect("objects in memory have a range");
-        let record = self.records.allocate(NOBODY, RECOVERED);
+        let record = self.records.allocate(NO_OWNER, RECOVERED);
         let entry = Entry { serial, id, range, meta, record };
         let records = &mut self.records;
         let slot = self.directory.insert(&entry, &mut |moved, slot| {
@@ -420,7 +420,7 @@ impl<D: Directory> Objects<D> {
     }
 }
 
-/// What of a range lies before another one, in it, and behind it.
+/// The parts of a range before another one, in it, and after it.
 fn parted(range: Range, by: Range) -> [Range; 3] {
     let end = range.offset + range.bytes;
     let from = by.offset.clamp(range.offset, end);

@@ -57,7 +57,7 @@ pub(crate) enum Room {
     Coming,
     /// The next event goes on.
     Later,
-    /// There is none and will be none.
+    /// There is no room and will be none.
     Nowhere,
 }
 

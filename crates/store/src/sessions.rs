@@ -21,7 +21,7 @@ pub(crate) struct Sessions {
 }
 
 impl Sessions {
-    /// No clients yet; each owner may have so many bytes, 0 for no limit.
+    /// No clients yet; each owner may have this many bytes, 0 for no limit.
     pub(crate) fn new(client_quota_bytes: u64) -> Self {
         Self {
             clients: Clients::new(client_quota_bytes),

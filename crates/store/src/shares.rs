@@ -24,7 +24,7 @@ use crate::work::PIECE;
 /// Objects that make room in a share for one new object at most.
 const EVICTED_MAX: usize = 8 * PIECE;
 
-/// All shares together take at most so many tenths of the capacity.
+/// All shares together take at most this many tenths of the capacity.
 const SHARED_TENTHS_MAX: u64 = 7;
 
 impl<D: Directory> Store<D> {

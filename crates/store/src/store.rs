@@ -131,7 +131,7 @@ impl<D: Directory> Store<D> {
         status.objects = self.objects.visible;
         status.creating = self.objects.pending_objects.len() as u64;
         status.spilled = self.objects.tier.len() as u64;
-        status.lingering = self.objects.lingering.len() as u64;
+        status.lingering = self.objects.deferred_frees.len() as u64;
         status.extents = self.space.memory.extents_count() as u64;
         status.index_slots = self.objects.directory.slots();
         status.clients = self.sessions.clients.len() as u64;

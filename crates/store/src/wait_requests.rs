@@ -189,7 +189,7 @@ impl<D: Directory> Store<D> {
     /// what stands before it is dropped.
     pub(crate) fn release(&mut self, client: ClientNo, serials: &[u64]) -> Result<Reply, Failure> {
         let mut result = Ok(Reply::Done);
-        let mut lingering = false;
+        let mut is_deferred = false;
         for serial in serials {
             let pinned = self.sessions.clients.get_mut(client).and_then(|found| {
                 let count = found.pins.get_mut(serial)?;
@@ -206,10 +206,10 @@ impl<D: Directory> Store<D> {
                 break;
             }
             self.unpin(*serial, 1);
-            lingering |= self.objects.lingering.is_pinned(*serial);
-            self.objects.lingering.look_again(*serial);
+            is_deferred |= self.objects.deferred_frees.is_pinned(*serial);
+            self.objects.deferred_frees.look_again(*serial);
         }
-        if lingering {
+        if is_deferred {
             self.collect_fresh();
         }
         result

@@ -67,8 +67,8 @@ impl Waiter {
 #[derive(Debug, Default)]
 pub(crate) struct Waits {
     by_no: BTreeMap<WaiterNo, WaitEntry>,
-    /// Who waits for an object, and as which of its ids. However many wait for one object, each is
-    /// found and forgotten on its own.
+    /// The waiters for an object, and as which of its ids. However many wait for one object, each
+    /// is found and forgotten on its own.
     by_id: BTreeSet<(ObjectId, WaiterNo, u32)>,
     deadlines: BTreeSet<(u64, WaiterNo)>,
     /// How many ids each user's clients wait for.
@@ -88,7 +88,7 @@ impl Waits {
         self.by_no.len()
     }
 
-    /// Whether nobody waits for anything.
+    /// Whether no client waits for anything.
     pub(crate) fn is_empty(&self) -> bool {
         self.by_no.is_empty()
     }
@@ -139,8 +139,8 @@ impl Waits {
 
     /// An object entered a state. Returns the waiters that are done now.
     ///
-    /// An object that is spilled while somebody waits for others along with it stays decided. To
-    /// bring it back at once could spill the next one, and so on for ever where they do not all
+    /// An object that is spilled while a client waits for others along with it stays decided. To
+    /// bring it back at once could spill the next one, and so on forever where they do not all
     /// fit.
     pub(crate) fn note(&mut self, id: &ObjectId, state: ObjectState) -> Vec<WaiterNo> {
         if state == ObjectState::Spilled {
@@ -149,7 +149,7 @@ impl Waits {
         self.decide(id, |question| question.is_decided_by(state))
     }
 
-    /// An object will not come back for lack of memory: nobody waits for it any more.
+    /// An object will not come back for lack of memory: no client waits for it any more.
     pub(crate) fn give_up(&mut self, id: &ObjectId) -> Vec<WaiterNo> {
         self.decide(id, |_| true)
     }

@@ -45,17 +45,17 @@ pub(crate) struct Work {
     pub(crate) evicting: VecDeque<EvictionRequest>,
     /// Objects in memory that leave it, because the tier has them already.
     pub(crate) leaving: VecDeque<Ticket>,
-    /// What goes with clients that left.
+    /// What is deleted with clients that left.
     left: VecDeque<Leftover>,
 }
 
 /// Something of a client that left.
 #[derive(Debug)]
 pub(crate) enum Leftover {
-    /// Objects that a session was creating, which nobody will seal.
+    /// Objects that a session was creating, which will never be sealed.
     Creating(u32, Vec<ObjectId>),
     /// Owned objects of which it made no composite, while they still are theirs.
-    Unheld(Vec<ObjectId>),
+    Unattached(Vec<ObjectId>),
     /// What a session made in a scope that was not published.
     Scope(UnpublishedObjects),
     /// What is in a namespace that it had adopted.
@@ -88,7 +88,9 @@ pub(crate) struct ReturnedLeases {
 impl Leftover {
     fn is_empty(&self) -> bool {
         match self {
-            Self::Creating(_, ids) | Self::Unheld(ids) | Self::Unnamed(_, ids) => ids.is_empty(),
+            Self::Creating(_, ids) | Self::Unattached(ids) | Self::Unnamed(_, ids) => {
+                ids.is_empty()
+            }
             Self::Leases(lent) => lent.leases.is_empty() && !lent.gone,
             Self::Extents(_) => false,
             Self::Scope(unpublished) => unpublished.is_empty(),

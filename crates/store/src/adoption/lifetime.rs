@@ -25,7 +25,7 @@ impl<D: Directory> Store<D> {
     /// the composite is gone.
     pub(crate) fn end_remains(&mut self, mut remains: Remains) -> Remains {
         if remains.ids.is_empty() {
-            if self.work.collect || self.objects.lingering.has_fresh() {
+            if self.work.collect || self.objects.deferred_frees.has_fresh() {
                 // Composites that went may still hold their members.
                 return remains;
             }

@@ -208,7 +208,7 @@ impl<D: Directory> Store<D> {
     pub(crate) fn creator_died(&mut self, id: &ObjectId) {
         self.give_up(id);
         self.objects.recent_ends.add(*id, ObjectState::CreatorDied);
-        self.tell_waiters(id, ObjectState::CreatorDied);
+        self.notify_waiters(id, ObjectState::CreatorDied);
     }
 }
 

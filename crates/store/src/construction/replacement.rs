@@ -4,7 +4,7 @@
 //! check ─► note the old one ─► hide it ─► publish the new one ─► clear the note ─► tell, collect
 //! ```
 //!
-//! The new object is made under an id of its own, so the old one stays as it is until the seal,
+//! The new object is made under its own id, so the old one stays as it is until the seal,
 //! also when the creator dies. A daemon that takes over with the note shows the old one again,
 //! unless the new one is there. Readers of the old one keep its memory, as after a delete.
 
@@ -48,7 +48,7 @@ impl<D: Directory> Store<D> {
             None => self.objects.tier.get(target).map(|spilled| &spilled.extras),
         };
         if let Some(name) = extras.and_then(|extras| extras.attributes.name.as_ref()) {
-            self.sessions.adoptions.died(name, target);
+            self.sessions.adoptions.remove_object(name, target);
         }
         let entry = entry?;
         self.objects.directory.set_leaving(Some(entry.serial));
@@ -63,17 +63,17 @@ impl<D: Directory> Store<D> {
         let (id, state) = (*target, ObjectState::Deleted);
         if let Some(entry) = hidden {
             self.objects.directory.set_leaving(None);
-            self.objects.lingering.add(entry.record, self.now_ms);
+            self.objects.deferred_frees.add(entry.record, self.now_ms);
             self.objects.drop_file(entry.serial, &mut self.out);
             self.totals.deleted += 1;
             let extras = self.objects.extras_of(entry.record);
             let name = extras.and_then(|extras| extras.attributes.name.clone());
             let name = name.as_ref();
-            self.tell_subscribers(&Announcement { id, state, sizes: entry.meta.sizes, name });
+            self.notify_subscribers(&Announcement { id, state, sizes: entry.meta.sizes, name });
         } else if let Some(SpilledObject { meta, extras, .. }) = self.take_spilled(target) {
             let name = extras.attributes.name.as_ref();
-            self.tell_subscribers(&Announcement { id, state, sizes: meta.sizes, name });
-            self.objects.unheld.extend(extras.attributes.members);
+            self.notify_subscribers(&Announcement { id, state, sizes: meta.sizes, name });
+            self.objects.detached_members.extend(extras.attributes.members);
         }
     }
 }

@@ -39,7 +39,7 @@ impl<D: Directory> Store<D> {
         Ok(())
     }
 
-    /// Deletes what nobody reads any more, as far as a question is about it.
+    /// Deletes what has no reader any more, as far as a request concerns it.
     pub(crate) fn collect_unused_for(&mut self, body: &Request) {
         if self.objects.deferred_deletes.is_empty() {
             return;
@@ -64,7 +64,7 @@ impl<D: Directory> Store<D> {
         }
     }
 
-    /// Deletes a piece of what nobody reads any more, those of the ids first. The next event does
+    /// Deletes a piece of what has no reader any more, those of the ids first. The next event does
     /// it if this one looked through the ledgers already.
     pub(crate) fn collect_unused(&mut self, ids: &[ObjectId]) {
         if self.objects.deferred_deletes.is_empty() || !self.work.may_look() {
@@ -75,7 +75,7 @@ impl<D: Directory> Store<D> {
         for (serial, id) in piece {
             match self.objects.find(&id).filter(|entry| entry.serial == serial) {
                 Some(entry) => visible.push(entry),
-                // It gave its memory up meanwhile, so nobody reads it.
+                // It gave its memory up meanwhile, so it has no reader.
                 None => match self.objects.tier.get(&id).filter(|it| it.serial == serial) {
                     Some(spilled) if spilled.extras.holders > 0 => {}
                     Some(_) => {
@@ -93,8 +93,9 @@ impl<D: Directory> Store<D> {
         self.collect_fresh();
     }
 
-    /// Deletes those of some objects that are to go when nobody reads them, if nobody does. Who
-    /// pins one of them at this moment keeps its memory, as with any delete. Returns the others.
+    /// Deletes those of some objects that are to go with their last reader, if they have none. A
+    /// client that pins one of them at this moment keeps its memory, as with any delete. Returns
+    /// the others.
     pub(crate) fn collect_unused_among(
         &mut self,
         looked_at: impl Iterator<Item = (Entry, u32)>,

@@ -47,7 +47,7 @@ impl<D: Directory> Store<D> {
             return Err(Code::InUse);
         }
         self.hide_deleted(vec![entry]);
-        if self.objects.lingering.fresh.len() >= FRESH_MAX {
+        if self.objects.deferred_frees.fresh.len() >= FRESH_MAX {
             self.collect_fresh();
         }
         Ok(())
@@ -67,7 +67,8 @@ impl<D: Directory> Store<D> {
         Ok(())
     }
 
-    /// Hides objects that are deleted, and tells everybody. Their memory waits to be collected.
+    /// Hides objects that are deleted, and notifies the subscribers. Their memory waits to be
+    /// collected.
     pub(crate) fn hide_deleted(&mut self, entries: Vec<Entry>) {
         if entries.is_empty() {
             return;
@@ -75,35 +76,35 @@ impl<D: Directory> Store<D> {
         self.objects.hide(&entries);
         for entry in &entries {
             self.objects.take_off_lists(entry);
-            self.objects.lingering.fresh.push(entry.record);
+            self.objects.deferred_frees.fresh.push(entry.record);
         }
         self.objects.remember_end(&entries, ObjectState::Deleted);
         for entry in &entries {
             self.announce_ended(entry, ObjectState::Deleted);
         }
-        self.objects.lingering.due_ms = Some(self.now_ms);
+        self.objects.deferred_frees.due_ms = Some(self.now_ms);
     }
 
     /// Frees what was deleted lately and is not pinned, and the members that this lets go; the next
     /// event does so if this one looked through the ledgers already.
     pub(crate) fn collect_fresh(&mut self) {
         self.let_members_go();
-        if !self.objects.lingering.fresh.is_empty() && self.work.may_look() {
+        if !self.objects.deferred_frees.fresh.is_empty() && self.work.may_look() {
             self.collect(Again::None, &[], |_, _| {});
         }
         self.schedule_collecting(false);
     }
 
     /// Looks for everything deleted again, a piece at a time.
-    pub(crate) fn collect_lingering(&mut self) {
+    pub(crate) fn collect_deferred_frees(&mut self) {
         if !self.work.may_look() {
             // Whatever is due stays due.
             return;
         }
-        match self.collect(Again::From(self.objects.lingering.next), &[], |_, _| {}) {
+        match self.collect(Again::From(self.objects.deferred_frees.next), &[], |_, _| {}) {
             Some(next) => {
-                self.objects.lingering.next = next;
-                self.objects.lingering.due_ms = Some(self.now_ms);
+                self.objects.deferred_frees.next = next;
+                self.objects.deferred_frees.due_ms = Some(self.now_ms);
                 self.note_collecting();
             }
             None => self.schedule_collecting(true),
@@ -112,31 +113,31 @@ impl<D: Directory> Store<D> {
 
     fn schedule_collecting(&mut self, round_is_over: bool) {
         self.note_collecting();
-        self.objects.lingering.rest(self.now_ms, round_is_over);
+        self.objects.deferred_frees.rest(self.now_ms, round_is_over);
     }
 
     /// Whether the next event has something to collect.
     pub(crate) fn note_collecting(&mut self) {
-        self.work.collect =
-            !self.objects.lingering.fresh.is_empty() || !self.objects.unheld.is_empty();
+        self.work.collect = !self.objects.deferred_frees.fresh.is_empty()
+            || !self.objects.detached_members.is_empty();
     }
 
     /// One look through the ledgers: frees a piece of what was deleted lately with the members that
-    /// this lets go, and of what was pinned before. `between` hears how often the serials of `also`
-    /// are pinned, before anybody is told anything. Returns where to go on with what was pinned
-    /// before, unless all of that was looked for.
+    /// this lets go, and of what was pinned before. `between` is given how often the serials of
+    /// `also` are pinned, before any client is notified. Returns where to go on with what was
+    /// pinned before, unless all of that was looked for.
     pub(crate) fn collect(
         &mut self,
         again: Again,
         also: &[u64],
         between: impl FnOnce(&mut Self, &Look),
     ) -> Option<u64> {
-        let rest = self.objects.lingering.fresh.len().saturating_sub(PIECE);
-        let fresh = self.objects.lingering.fresh.split_off(rest);
+        let rest = self.objects.deferred_frees.fresh.len().saturating_sub(PIECE);
+        let fresh = self.objects.deferred_frees.fresh.split_off(rest);
         let fresh: Vec<Entry> =
             fresh.into_iter().map(|record| self.objects.entry(record)).collect();
         let followers = self.objects.hide_followers(&fresh, self.now_ms);
-        let older = self.objects.lingering.piece(again);
+        let older = self.objects.deferred_frees.piece(again);
         let mut serials: Vec<u64> = fresh.iter().map(|entry| entry.serial).collect();
         serials.extend(followers.iter().map(|entry| entry.serial));
         serials.extend(&older);
@@ -147,16 +148,16 @@ impl<D: Directory> Store<D> {
         let (of_fresh, rest) = pins.split_at(fresh.len());
         let (of_followers, of_older) = rest.split_at(followers.len());
         let gone = self.objects.settle_followers(&fresh, of_fresh, &followers, of_followers);
-        let unheld = self.objects.unheld.len();
+        let detached = self.objects.detached_members.len();
         for (entry, pins) in fresh.iter().zip(of_fresh) {
             self.free_or_keep(entry, *pins);
         }
         self.free_older(&older, of_older);
         between(self, &look);
-        self.end_followers(&gone, unheld);
+        self.end_followers(&gone, detached);
         self.let_members_go();
         let next = older.last().map(|serial| serial + 1);
-        next.filter(|next| self.objects.lingering.pinned.range(next..).next().is_some())
+        next.filter(|next| self.objects.deferred_frees.pinned.range(next..).next().is_some())
     }
 
     pub(crate) fn free_or_keep(&mut self, entry: &Entry, pins: u32) {
@@ -168,7 +169,7 @@ impl<D: Directory> Store<D> {
                 &mut self.out,
             );
         } else {
-            self.objects.lingering.keep(entry.serial, entry.record);
+            self.objects.deferred_frees.keep(entry.serial, entry.record);
         }
     }
 
@@ -176,18 +177,20 @@ impl<D: Directory> Store<D> {
     fn free_older(&mut self, serials: &[u64], pins: &[u32]) {
         let mut freed = 0;
         for (serial, _) in serials.iter().zip(pins).filter(|(_, pins)| **pins == 0) {
-            let Some(record) = self.objects.lingering.pinned.get(serial).copied() else { continue };
+            let Some(record) = self.objects.deferred_frees.pinned.get(serial).copied() else {
+                continue;
+            };
             let entry = self.objects.entry(record);
             if !self.objects.is_free_of_pins(&entry, 0) {
                 continue;
             }
             if freed == PIECE {
                 // The next event looks for the others first.
-                self.objects.lingering.look_again(*serial);
+                self.objects.deferred_frees.look_again(*serial);
                 continue;
             }
-            self.objects.lingering.pinned.remove(serial);
-            self.objects.lingering.any_freed = true;
+            self.objects.deferred_frees.pinned.remove(serial);
+            self.objects.deferred_frees.any_freed = true;
             self.objects.free_ended(
                 &entry,
                 &mut self.space,
@@ -226,7 +229,9 @@ impl<D: Directory> Store<D> {
         if !batch.is_empty() {
             self.hide_deleted(batch);
         }
-        if !self.objects.unheld.is_empty() || !self.objects.lingering.fresh.is_empty() {
+        if !self.objects.detached_members.is_empty()
+            || !self.objects.deferred_frees.fresh.is_empty()
+        {
             self.collect_fresh();
         }
     }

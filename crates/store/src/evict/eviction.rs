@@ -115,7 +115,7 @@ impl<D: Directory> Store<D> {
         (evicted, serials.len())
     }
 
-    /// Hides the objects that would be evicted for so many bytes if none of them is pinned.
+    /// Hides the objects that would be evicted for this many bytes if none of them is pinned.
     pub(crate) fn hide_for_eviction(
         &mut self,
         bytes: u64,
@@ -131,7 +131,7 @@ impl<D: Directory> Store<D> {
     }
 
     /// Chooses those of the hidden objects that are not pinned, as many as are needed, and shows
-    /// the others again. [`Self::finish_eviction`] follows; whoever is told something in between
+    /// the others again. [`Self::finish_eviction`] follows; a client that is notified in between
     /// misses nothing that stays.
     pub(crate) fn settle_eviction(
         &mut self,

@@ -70,7 +70,7 @@ impl<D: Directory> Store<D> {
         let found = self.objects.tier.get_mut(id).filter(|it| it.serial == serial && !it.restoring);
         if let Some(spilled) = found {
             spilled.corrupt = true;
-            self.tell_waiters(id, ObjectState::Corrupt);
+            self.notify_waiters(id, ObjectState::Corrupt);
         }
     }
 }

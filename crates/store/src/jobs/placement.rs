@@ -23,7 +23,7 @@ impl<D: Directory> Store<D> {
         self.run(job);
     }
 
-    /// Brings a request as far as it goes now. Returns false when it starves.
+    /// Brings a request as far as it goes now. Returns false when it is blocked.
     fn run(&mut self, mut job: Job) -> bool {
         if !self.is_wanted(&job) {
             self.job_failed(&job, Failure::of(Code::Cancelled));
@@ -94,7 +94,7 @@ impl<D: Directory> Store<D> {
             // What is being created counts from its beginning.
             Purpose::Create { .. } => 0,
             Purpose::Grow { .. } => job.charge(),
-            // Nobody knows yet what a lease will hold.
+            // It is unknown yet what a lease will hold.
             Purpose::Lease { .. } => return 0,
             Purpose::Restore { id, .. } => {
                 self.objects.tier.get(&id).map_or(0, |spilled| content_bytes(&spilled.meta.sizes))
@@ -103,7 +103,7 @@ impl<D: Directory> Store<D> {
         self.space.content_bytes.saturating_add(coming).saturating_sub(self.config.capacity_bytes)
     }
 
-    /// Whether somebody still waits for the outcome.
+    /// Whether a client still waits for the outcome.
     fn is_wanted(&self, job: &Job) -> bool {
         match job.purpose {
             Purpose::Lease { asker, .. } => self.sessions.clients.is_asking(asker),
@@ -151,7 +151,7 @@ impl<D: Directory> Store<D> {
                 let lengths = Lengths { bytes: bytes_min, most: left.saturating_add(bytes_min) };
                 return self.space.memory.place_growing(domain, lengths, open_ended, out);
             }
-            Some(Growth::Behind(extent)) => {
+            Some(Growth::Extend(extent)) => {
                 return self.space.memory.place_growth(extent, bytes_min, out);
             }
             None => {}
@@ -219,10 +219,10 @@ impl<D: Directory> Store<D> {
         self.run(job);
     }
 
-    /// Nobody wants the place any more.
+    /// The place is no longer wanted.
     fn give_place_back(&mut self, job: &Job, placed: &PlacedRange) {
         match job.growth {
-            Some(Growth::Behind(_)) => self.space.memory.forget_growth(placed.charge),
+            Some(Growth::Extend(_)) => self.space.memory.forget_growth(placed.charge),
             _ => self.space.memory.release(placed.range, placed.charge, &mut self.out),
         }
         self.job_failed(job, Failure::of(Code::Cancelled));

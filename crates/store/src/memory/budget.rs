@@ -52,7 +52,7 @@ impl Memory {
         let counted = self.taken_bytes().saturating_add(need.charge) + self.warm_bytes();
         let resident = self.resident_bytes().saturating_add(need.fresh_bytes);
         let over_capacity = counted.saturating_sub(limits.capacity_bytes);
-        // Without this the partly used pages of a badly fragmented store could grow for ever.
+        // Without this the partly used pages of a badly fragmented store could grow forever.
         let over_pages = resident.saturating_sub(limits.capacity_bytes + limits.slop_bytes_max);
         over_capacity.max(over_pages)
     }
@@ -84,7 +84,7 @@ impl Memory {
 
     /// Makes up to `bytes` of the largest warm hole cold; false when nothing can be.
     fn punch(&mut self, bytes: u64, out: &mut Vec<Effect>) -> bool {
-        // The kernel refuses to punch an extent that nobody may write any more.
+        // The kernel refuses to punch an extent that is sealed against writes.
         if self.limits.level != Level::Shared {
             return false;
         }

@@ -43,8 +43,8 @@ pub(crate) struct Extent {
     pub(super) free_bytes: u64,
     /// Bytes of an extent that was taken over which are there and in no part that is known to be.
     pub(super) surplus_bytes: u64,
-    /// Whether pages are on their way to the end of this growing extent: nobody else gets it before
-    /// they are there or refused.
+    /// Whether pages are on their way to the end of this growing extent: no other client gets it
+    /// before they are there or refused.
     pub(super) awaits_pages: bool,
     /// The key in the list of idle extents while this exact extent is idle.
     pub(super) idle: Option<u64>,

@@ -12,7 +12,7 @@
 //! memory for its writer alone: the size of its file is not fixed, so a former writer could take
 //! the pages away from the next one. The writer may keep it mapped, and finds the pages
 //! as they were when it is given the same extent again; so when it goes, the pages go first, in
-//! whatever process they are mapped. What the writer allocates behind the end of it is cut off when
+//! whatever process they are mapped. What the writer allocates past its end is cut off when
 //! it is given up.
 
 use plasmon_proto::message::{ExtentId, Range};
@@ -22,7 +22,7 @@ use super::{Domain, Kind, Memory};
 use crate::effect::Effect;
 
 impl Memory {
-    /// Finds an extent for an object of unknown size that begins with so many bytes: an idle one,
+    /// Finds an extent for an object of unknown size that begins with this many bytes: an idle one,
     /// the smallest that is long enough or else the longest, or a new one. For one that is
     /// open-ended, the longest at once: it would have to be made longer otherwise, and there would
     /// soon be as much memory for a small buffer as for a large one.
@@ -71,7 +71,7 @@ impl Memory {
             })
     }
 
-    /// Finds `bytes` more behind the end of a growing extent.
+    /// Finds `bytes` more past the end of a growing extent.
     pub(crate) fn place_growth(
         &mut self,
         id: ExtentId,
@@ -106,13 +106,13 @@ impl Memory {
         }
     }
 
-    /// Nobody wants the growth any more that was just reserved; the extent has its pages, idle or
-    /// in use by somebody else, or took them along when it was settled or dropped.
+    /// The growth that was just reserved is no longer wanted; the extent has its pages, idle or in
+    /// use by another object, or took them along when it was settled or dropped.
     pub(crate) fn forget_growth(&mut self, charge: u64) {
         self.charged_bytes -= charge;
     }
 
-    /// Frees a growing extent that is being settled: nobody else can have it.
+    /// Frees a growing extent that is being settled: no other client can have it.
     pub(crate) fn discard_growing(&mut self, range: Range, charge: u64, out: &mut Vec<Effect>) {
         if self.extents.get(range.extent).is_some() {
             self.charged_bytes -= charge;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use plasmon_proto::message::{ExtentId, Range};
 
 /// Pieces that the leases of one client may fall into. A client carves from the front, several
-/// threads at once, so pieces stay few unless somebody wants to burden the daemon.
+/// threads at once, so pieces stay few unless a client tries to burden the daemon.
 pub(crate) const LEASE_PIECES_MAX: usize = 1 << 16;
 
 /// Why nothing was carved.
@@ -39,9 +39,9 @@ impl Leases {
         self.bytes += range.bytes;
         let (extent, end) = (range.extent, range.offset + range.bytes);
         let start = self.starts.remove(&(extent, range.offset)).unwrap_or(range.offset);
-        let behind = self.starts.range_mut((extent, end)..).next();
-        match behind {
-            Some((key, behind)) if key.0 == extent && *behind == end => *behind = start,
+        let after = self.starts.range_mut((extent, end)..).next();
+        match after {
+            Some((key, after)) if key.0 == extent && *after == end => *after = start,
             _ => drop(self.starts.insert((extent, end), start)),
         }
     }

@@ -17,8 +17,8 @@
 //!
 //! An *arena* is an extent that small objects are carved from; it has holes. An *exact* extent
 //! holds one object from its first byte; it is in use or idle as a whole. A *growing* extent holds
-//! one object whose size is not known yet and becomes an exact one. Who may be given memory of an
-//! extent is its [`Domain`].
+//! one object whose size is not known yet and becomes an exact one. Which client may be given
+//! memory of an extent is its [`Domain`].
 
 mod allocation;
 mod budget;
@@ -150,7 +150,7 @@ impl Memory {
         self.charged_bytes
     }
 
-    /// Free bytes that the machine gave and nobody uses, in whole pages.
+    /// Free bytes that the machine gave and that are unused, in whole pages.
     pub(crate) fn warm_bytes(&self) -> u64 {
         self.holes.warm_bytes() + self.extents.idle_bytes()
     }
@@ -182,7 +182,7 @@ impl Memory {
         self.extents.iter()
     }
 
-    /// Whether an object of this footprint gets an extent of its own.
+    /// Whether an object of this footprint gets its own extent.
     pub(crate) fn is_exact(&self, footprint: u64) -> bool {
         footprint >= self.limits.exact_bytes_min
     }

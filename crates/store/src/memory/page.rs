@@ -7,7 +7,7 @@ use plasmon_proto::limits::OBJECT_ALIGN;
 pub(super) struct PageSize(u64);
 
 impl PageSize {
-    /// Pages of so many bytes, which are a power of two.
+    /// Pages of this many bytes, which are a power of two.
     pub(super) fn of(bytes: u64) -> Self {
         assert!(bytes.is_power_of_two() && bytes >= OBJECT_ALIGN, "no machine has such pages");
         Self(bytes)

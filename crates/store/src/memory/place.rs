@@ -1,4 +1,4 @@
-//! What is asked of the memory, and the places that are found.
+//! Requests for memory, and the places that are found.
 
 use plasmon_proto::message::Range;
 

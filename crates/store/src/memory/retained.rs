@@ -41,7 +41,7 @@ impl RetainedMemory {
         self.leaving_bytes
     }
 
-    /// Bytes of them that somebody does not let go.
+    /// Bytes of them that a process does not let go.
     pub(crate) fn held_bytes(&self) -> u64 {
         self.held_bytes
     }
@@ -57,7 +57,7 @@ impl RetainedMemory {
         self.put(extent, Some(Remains { bytes, is_held: false }));
     }
 
-    /// Somebody does not let go of so many bytes.
+    /// A process does not let go of this many bytes.
     pub(super) fn hold(&mut self, extent: ExtentId, bytes: u64) {
         self.put(extent, Some(Remains { bytes, is_held: true }));
     }

@@ -67,7 +67,7 @@ impl Memory {
         self.extents.get(id).is_some_and(|extent| extent.kind == Kind::Arena)
     }
 
-    /// Whether nobody is given memory of the extent.
+    /// Whether no client is given memory of the extent.
     pub(crate) fn is_closed(&self, id: ExtentId) -> bool {
         self.extents.get(id).is_some_and(|extent| extent.domain == Domain::Closed)
     }

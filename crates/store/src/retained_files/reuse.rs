@@ -27,7 +27,7 @@ impl<D: Directory> Store<D> {
         self.work.leaving.push_back(ticket);
     }
 
-    /// Takes a piece of the objects that leave out of sight, and frees those that nobody pins. A
+    /// Hides some of the objects that leave, and frees those that are not pinned. A
     /// daemon that ends in between leaves their files, which make them spilled objects.
     pub(crate) fn go_on_leaving(&mut self) {
         if self.work.leaving.is_empty() || !self.work.may_look() {
@@ -76,7 +76,7 @@ impl<D: Directory> Store<D> {
             self.objects.kept.set_leaving(entry.serial, false);
             self.objects.records.get_mut(record).flags &= !SPILLING;
             if self.objects.records.get(record).is(HIDDEN) {
-                self.objects.lingering.look_again(entry.serial);
+                self.objects.deferred_frees.look_again(entry.serial);
                 is_any_deleted = true;
             } else if is_in_use {
                 self.objects.enlist(record);
@@ -101,7 +101,7 @@ impl<D: Directory> Objects<D> {
         }
     }
 
-    /// Removes files whose objects are in memory until so many bytes of the tier are free for
+    /// Removes files whose objects are in memory until this many bytes of the tier are free for
     /// others. False when not even all of them are enough; then they stay.
     pub(crate) fn spare_files(&mut self, bytes: u64, out: &mut Vec<Effect>) -> bool {
         if self.kept.spare_bytes() < bytes {
@@ -111,8 +111,8 @@ impl<D: Directory> Objects<D> {
         true
     }
 
-    /// The same as far as that goes, after the tier refused to take so many bytes. False when none
-    /// was removed.
+    /// The same as far as that goes, after the tier refused to take this many bytes. False when
+    /// none was removed.
     pub(crate) fn drop_files(&mut self, bytes: u64, out: &mut Vec<Effect>) -> bool {
         let until = self.kept.spare_bytes().saturating_sub(bytes);
         let mut is_any = false;

@@ -5,7 +5,7 @@ use plasmon_proto::message::{Failure, Reply};
 use plasmon_proto::{Code, ObjectId, ObjectState};
 
 use super::{Scope, UnpublishedObjects};
-use crate::clients::NOBODY;
+use crate::clients::NO_OWNER;
 use crate::event::ClientNo;
 use crate::objects::Objects;
 use crate::ports::Directory;
@@ -22,7 +22,7 @@ impl<D: Directory> Store<D> {
         again: bool,
     ) -> Result<Reply, Failure> {
         let objects = &self.objects;
-        let incarnation = |id| if again { objects.incarnation_of_nobody(id) } else { None };
+        let incarnation = |id| if again { objects.unowned_incarnation(id) } else { None };
         let found: Vec<_> = ids.iter().map(|id| (*id, incarnation(id))).collect();
         let Some(client) = self.sessions.clients.get_mut(client) else { return Ok(Reply::Done) };
         let count = client.scopes.len_with(number, ids);
@@ -107,9 +107,9 @@ impl<D: Directory> Objects<D> {
     }
 
     /// The incarnation of an object whose maker is not known.
-    fn incarnation_of_nobody(&self, id: &ObjectId) -> Option<u64> {
+    fn unowned_incarnation(&self, id: &ObjectId) -> Option<u64> {
         let (owner, serial) = self.owner_and_incarnation(id)?;
-        (owner == NOBODY).then_some(serial)
+        (owner == NO_OWNER).then_some(serial)
     }
 
     /// The session that made an object, in memory or in the tier, and its incarnation.

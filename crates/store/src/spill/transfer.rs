@@ -105,12 +105,12 @@ impl<D: Directory> Store<D> {
             self.objects.unspill(id, serial, &mut self.out);
         }
         if deleted {
-            self.objects.lingering.look_again(serial);
+            self.objects.deferred_frees.look_again(serial);
             self.collect_fresh();
         } else if stays {
             self.objects.enlist(record);
         }
-        // A tier without room for it may have had room but for the files of objects in memory.
+        // A tier without room for it may have had room if not for the files of objects in memory.
         if !done && !self.objects.drop_files(bytes, &mut self.out) {
             self.space.jobs.spill_failed();
         }
@@ -136,7 +136,7 @@ impl<D: Directory> Store<D> {
         true
     }
 
-    /// A hidden object that nobody pins gives its memory up: it is in the tier, in the file of this
+    /// A hidden object without pins gives its memory up: it is in the tier, in the file of this
     /// incarnation.
     pub(crate) fn enter_tier(&mut self, entry: &Entry, file: u64) {
         let owner = self.objects.records.get(entry.record).owner;
@@ -154,7 +154,7 @@ impl<D: Directory> Store<D> {
         self.objects.tier.insert(id, spilled);
         self.objects.deferred_deletes.renumber(entry.serial, file);
         self.totals.spilled += 1;
-        self.tell(Announcement {
+        self.notify(Announcement {
             id,
             state: ObjectState::Spilled,
             sizes: meta.sizes,
@@ -198,8 +198,8 @@ impl<D: Directory> Store<D> {
         }
     }
 
-    /// An object that should come back cannot be read now. A request for it alone hears why; one
-    /// for several hears that it is still spilled.
+    /// An object that should come back cannot be read now. A request for it alone is told why; one
+    /// for several is told that it is still spilled.
     fn read_failed(&mut self, id: &ObjectId) {
         for waiter in self.sessions.waits.give_up(id) {
             if self.sessions.waits.is_for_one(waiter) {
@@ -229,7 +229,7 @@ impl<D: Directory> Store<D> {
             spilled.restoring = false;
             if outcome == ReadBack::Corrupt {
                 spilled.corrupt = true;
-                self.tell_waiters(&id, ObjectState::Corrupt);
+                self.notify_waiters(&id, ObjectState::Corrupt);
             } else {
                 self.read_failed(&id);
             }
@@ -252,7 +252,7 @@ impl<D: Directory> Store<D> {
         self.totals.restored += 1;
         self.totals.spill_read_bytes += stored_bytes(&meta.sizes);
         self.keep_file(serial, id, spilled.serial, stored_bytes(&meta.sizes));
-        self.tell_waiters(&id, ObjectState::Sealed);
+        self.notify_waiters(&id, ObjectState::Sealed);
     }
 
     /// A spilled object ends.
@@ -262,13 +262,13 @@ impl<D: Directory> Store<D> {
         let attributes = spilled.extras.attributes;
         let name = attributes.name.as_ref();
         if let Some(name) = name {
-            self.sessions.adoptions.died(name, id);
+            self.sessions.adoptions.remove_object(name, id);
         }
-        self.tell(Announcement { id: *id, state, sizes: spilled.meta.sizes, name });
-        self.objects.unheld.extend(attributes.members);
+        self.notify(Announcement { id: *id, state, sizes: spilled.meta.sizes, name });
+        self.objects.detached_members.extend(attributes.members);
     }
 
-    /// Takes a spilled object out of the tier. Nobody is told.
+    /// Takes a spilled object out of the tier. No client is notified.
     pub(crate) fn take_spilled(&mut self, id: &ObjectId) -> Option<SpilledObject> {
         let spilled = self.objects.tier.remove(id)?;
         self.space.jobs.stuck = None;

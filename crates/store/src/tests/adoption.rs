@@ -27,7 +27,7 @@ fn named(number: u64, data: u64, namespace: &str) -> Put {
 }
 
 #[test]
-fn what_anybody_named_in_it_goes_with_its_parent_and_nothing_else() {
+fn objects_named_in_it_are_deleted_with_its_parent_and_no_others() {
     let mut world = World::with_capacity(64 * MIB);
     let (driver, executor) = (world.connect(1), world.connect(2));
     world.put(executor, named(1, 1000, "app")).unwrap();
@@ -43,7 +43,7 @@ fn what_anybody_named_in_it_goes_with_its_parent_and_nothing_else() {
 }
 
 #[test]
-fn a_writer_who_comes_too_late_leaves_nothing() {
+fn a_late_writer_leaves_nothing() {
     let mut world = World::with_capacity(64 * MIB);
     let (driver, executor) = (world.connect(1), world.connect(2));
     adopt(&mut world, driver, "app", 0).unwrap();
@@ -53,7 +53,7 @@ fn a_writer_who_comes_too_late_leaves_nothing() {
     assert_eq!(world.put(executor, named(2, 1000, "app")), Err(Code::Cancelled));
     assert_eq!(world.state(2), Absent);
     world.put(executor, named(3, 1000, "other")).unwrap();
-    // Somebody who adopts it again opens it again.
+    // A client that adopts it again opens it again.
     adopt(&mut world, executor, "app", 0).unwrap();
     world.put(executor, named(2, 1000, "app")).unwrap();
     assert_eq!(world.states(&[2, 3]), [Sealed; 2]);

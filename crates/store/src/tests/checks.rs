@@ -1,4 +1,4 @@
-//! What must hold after every step, however it came about.
+//! The invariants that hold after every step.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use crate::content::content_bytes;
 use crate::extras::Extras;
 use crate::jobs::Purpose;
 use crate::memory::Kind;
-use crate::records::{CACHE, HIDDEN, LISTED, List, SPILLING, UNHELD};
+use crate::records::{CACHE, HIDDEN, LISTED, List, SPILLING, UNATTACHED};
 
 impl Store<TestDirectory> {
     /// Checks everything that must always hold.
@@ -24,7 +24,7 @@ impl Store<TestDirectory> {
         self.check_adoptions();
         let waits: usize = self.sessions.clients.iter().map(|(_, client)| client.waits.len()).sum();
         assert_eq!(waits, self.sessions.waits.len(), "every waiter belongs to a client");
-        assert!(self.objects.unheld.is_empty(), "no member is forgotten");
+        assert!(self.objects.detached_members.is_empty(), "no member is forgotten");
     }
 
     /// Every range in use with its charge.
@@ -169,7 +169,7 @@ impl Store<TestDirectory> {
             let extras = self.objects.extras_of(entry.record);
             let in_use = extras.is_some_and(Extras::is_in_use);
             let held_cache = record.is(CACHE) && extras.is_some_and(|extras| extras.holders > 0);
-            let may_be_listed = is_visible && !in_use && !held_cache && !record.is(UNHELD);
+            let may_be_listed = is_visible && !in_use && !held_cache && !record.is(UNATTACHED);
             assert!(may_be_listed || !record.is(LISTED), "{:?}", entry.id);
             assert!(!may_be_listed || record.is(LISTED) || record.is(SPILLING), "{:?}", entry.id);
             *(if is_visible { &mut visible } else { &mut hidden }) += 1;
@@ -185,7 +185,7 @@ impl Store<TestDirectory> {
         let kept_bytes: u64 = self.objects.kept.iter().map(|(_, kept)| kept.bytes).sum();
         assert_eq!(kept_bytes, self.objects.kept.bytes());
         assert_eq!(visible, self.objects.visible);
-        assert_eq!(hidden, self.objects.lingering.len() as u64);
+        assert_eq!(hidden, self.objects.deferred_frees.len() as u64);
         for list in [List::Cache, List::Keep] {
             assert_eq!(self.objects.records.oldest(list).count(), self.objects.records.count(list));
             assert!(self.objects.records.oldest(list).all(|record| records.contains(&record)));

@@ -35,7 +35,7 @@ fn members_are_held_and_owned_ones_go_with_the_last_composite() {
     assert_eq!(world.evict(CLIENT, 1), (0, 0));
     assert_eq!(world.delete(CLIENT, 10), None);
     assert_eq!(world.states(&[1, 2, 3]), [Sealed; 3]);
-    // Object 3 is owned by nobody but its creator: it is just not held any more.
+    // Object 3 has no owner but its creator: it is just not held any more.
     assert_eq!(world.evict(CLIENT, 1), (100, 1));
     assert_eq!(world.delete(CLIENT, 11), None);
     assert_eq!(world.states(&[1, 2, 3]), [Deleted, Deleted, Evicted]);
@@ -57,9 +57,9 @@ fn a_pinned_composite_keeps_its_members_after_its_delete() {
 }
 
 /// The first incarnation of an id was freed when its last reader let it go, and took the second
-/// one off the list of what goes with its creator: it stayed for ever.
+/// one off the list of objects deleted with their creator: it stayed forever.
 #[test]
-fn an_owned_object_goes_with_its_creator_whatever_had_its_id_before() {
+fn an_owned_object_is_deleted_with_its_creator_whatever_had_its_id_before() {
     let mut world = World::with_capacity(16 * MIB);
     let reader = world.connect(1);
     let creator = world.connect(2);

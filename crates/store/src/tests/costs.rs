@@ -60,7 +60,7 @@ fn check_costs(steps: &[Step], pieces: usize) {
     assert!(steps.len() >= pieces, "{} steps", steps.len());
 }
 
-/// 100,000 objects that expired together kept everybody waiting for half a second.
+/// 100,000 objects that expired together kept every client waiting for half a second.
 #[test]
 fn objects_that_expire_together_go_in_pieces() {
     let mut world = world();
@@ -76,7 +76,7 @@ fn objects_that_expire_together_go_in_pieces() {
     assert_eq!((world.status().objects, world.status().used_bytes), (0, 0));
 }
 
-/// Each level of a chain of owned composites once cost a look of its own.
+/// Each level of a chain of owned composites once cost its own look.
 #[test]
 fn a_chain_of_composites_is_freed_with_a_look_for_many_of_its_levels() {
     let mut world = world();
@@ -154,7 +154,7 @@ fn a_store_full_of_pinned_objects_refuses_after_few_looks_and_the_next_after_one
         assert!(first.len() <= 4, "{} looks over 16,384 objects", first.len());
         let second = steps(&mut world, Event::Request(CLIENT, 2, create(1 << 41)));
         assert_eq!((second.len(), second[0].replies), (1, true), "that nothing goes is remembered");
-        // A pin that is gone is noticed, though it tells nobody.
+        // A pin that is gone is noticed, though it notifies no client.
         world.spill = Some(true);
         (0..2).for_each(|at| world.unpin(serials[5000 + at]));
         world.create(CLIENT, &Put::new(1 << 42, 100)).unwrap();
@@ -192,7 +192,7 @@ fn a_client_that_leaves_much_is_cleared_up_in_pieces() {
         world.put(CLIENT, Put::new(1 << 20 | number, 1).owned()).unwrap();
         world.submit(CLIENT, Submission::Announce { id: id(1 << 30 | number) }).unwrap();
     }
-    // What is in a namespace is known before anybody adopts it.
+    // What is in a namespace is known before any client adopts it.
     assert_eq!(world.ask(CLIENT, adopt), Reply::Done);
     let mut effects = Vec::new();
     world.store.step(world.now_ms, Event::Disconnect(CLIENT), &mut effects);

@@ -29,7 +29,7 @@ fn the_least_recently_used_goes_first_and_the_bytes_are_exact() {
     world.ask(client, Request::Touch { ids: vec![id(4), id(77)] });
     assert_eq!(world.evict(client, u64::MAX), (1007 + 1011, 2));
     assert_eq!(world.evict(client, u64::MAX), (0, 0));
-    // What shall be kept stays.
+    // Objects of the policy `keep` stay.
     assert_eq!(world.state(9), Sealed);
     assert_eq!(world.status().evicted_total, 5);
 }

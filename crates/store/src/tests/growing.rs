@@ -129,8 +129,8 @@ fn what_is_given_up_stays_warm_for_the_next_and_goes_under_pressure() {
 }
 
 /// A client let an object grow and gave it up. The next client was given the same memory, whose
-/// size the first could still change: the next one was ended by a signal. And the first left memory
-/// behind that it had allocated by itself.
+/// size the first could still change: the next one was ended by a signal. And the first left
+/// memory behind that it had allocated by itself.
 #[test]
 fn what_one_client_gives_up_is_never_another_clients() {
     let mut world = world();
@@ -260,7 +260,7 @@ fn growth_that_comes_too_late_leaks_nothing() {
 /// It was told that the pages are there; they were refused later, and writing to them was the end
 /// of its process.
 #[test]
-fn an_idle_extent_that_still_grows_is_given_to_nobody() {
+fn an_idle_extent_that_still_grows_is_given_to_no_client() {
     let mut world = world();
     let first = begin(&mut world, 1, MIB);
     world.reserve = None;

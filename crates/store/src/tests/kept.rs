@@ -168,10 +168,10 @@ fn composites_and_their_members_go_again_without_being_written() {
     assert!(world.tier.len() <= 1);
 }
 
-/// What is to be deleted once nobody reads it is known by its incarnation, which is another one in
+/// What is to be deleted after its last reader is known by its incarnation, which is another one in
 /// the file.
 #[test]
-fn an_object_that_goes_once_nobody_reads_it_goes_from_its_file_too() {
+fn an_object_deleted_with_its_last_reader_is_removed_from_its_file_too() {
     let mut world = world(config());
     for number in 0..5 {
         read(&mut world, number);

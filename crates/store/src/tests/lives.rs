@@ -48,7 +48,7 @@ fn objects_are_carved_from_any_part_of_a_lease_but_only_once() {
 }
 
 #[test]
-fn a_put_into_memory_of_somebody_else_is_refused() {
+fn a_put_into_memory_of_another_client_is_refused() {
     let mut world = World::with_capacity(16 * MIB);
     let (one, two) = (world.connect(1), world.connect(2));
     let lease = world.lease(one, 4096).unwrap().range;
@@ -372,18 +372,18 @@ fn who_may_only_read_changes_nothing() {
 }
 
 #[test]
-fn requests_of_the_daemons_own_and_of_nobody_are_no_harm() {
+fn requests_of_the_daemon_and_of_unknown_clients_are_harmless() {
     let mut world = World::with_capacity(16 * MIB);
     let client = world.connect(1);
     for request in [Request::Index, Request::Sync, Request::Shutdown, Request::Clients { skip: 0 }]
     {
         assert_eq!(world.ask_for_failure(client, request).code, Code::BadRequest);
     }
-    let nobody = crate::event::ClientNo(77);
+    let unknown = crate::event::ClientNo(77);
     let before = world.effects.len();
-    world.send(nobody, Request::Status);
-    world.event(Event::Seal(nobody, 1, SealTarget { id: id(1), target: id(1) }, None));
-    world.event(Event::Disconnect(nobody));
+    world.send(unknown, Request::Status);
+    world.event(Event::Seal(unknown, 1, SealTarget { id: id(1), target: id(1) }, None));
+    world.event(Event::Disconnect(unknown));
     world.event(Event::Reserved(crate::event::Ticket(99), true));
     world.event(Event::Spilled(crate::event::Ticket(99), true));
     world.event(Event::Restored(crate::event::Ticket(99), crate::event::ReadBack::Done));

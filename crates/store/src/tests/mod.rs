@@ -7,6 +7,7 @@ mod costs;
 #[path = "../../../testkit/src/directory.rs"]
 #[allow(dead_code, unreachable_pub, reason = "what the fuzz targets need of it as well")]
 mod directory;
+mod disconnect;
 mod eviction;
 mod growing;
 mod kept;
@@ -15,7 +16,6 @@ mod lives;
 mod memory;
 mod model;
 mod opening;
-mod parting;
 mod quotas;
 mod readers;
 mod recovering;

@@ -36,9 +36,9 @@ const CLIENTS: u32 = 4;
 
 /// What the model knows of an object.
 #[derive(Clone, Debug)]
-struct Known {
+struct ModelObject {
     state: ObjectState,
-    /// Who is creating it.
+    /// The client that is creating it.
     creator: Option<ClientNo>,
     cache: bool,
     owned: bool,
@@ -68,7 +68,7 @@ struct Actor {
 struct Model {
     world: World,
     dice: Random,
-    objects: BTreeMap<u64, Known>,
+    objects: BTreeMap<u64, ModelObject>,
     actors: BTreeMap<ClientNo, Actor>,
     /// What clients may have held that died, for those who come back.
     memories: Vec<Range>,

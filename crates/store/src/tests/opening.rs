@@ -45,7 +45,7 @@ fn the_file_of_a_spilled_object_is_opened_and_the_object_stays_where_it_is() {
 }
 
 #[test]
-fn what_is_not_spilled_is_told() {
+fn what_is_not_spilled_is_reported() {
     let mut world = world();
     assert_eq!(world.ask(CLIENT, open(1)), Reply::States(vec![Sealed]));
     assert_eq!(world.ask(CLIENT, open(9)), Reply::States(vec![Absent]));

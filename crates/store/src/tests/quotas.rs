@@ -1,4 +1,4 @@
-//! What one client may own.
+//! Limits on what one client may own.
 
 use plasmon_proto::Code;
 use plasmon_proto::message::{Range, Reply, Request};
@@ -22,7 +22,7 @@ fn a_quota_counts_objects_leases_and_what_is_being_created() {
     let lease = world.lease(one, MIB / 4).unwrap().range;
     assert_eq!(world.lease(one, 64).unwrap_err().code, Code::QuotaExceeded);
     assert_eq!(world.store.owned_bytes(one), MIB);
-    // Nobody else is concerned.
+    // No other client is concerned.
     assert!(world.put(two, Put::new(4, MIB)).is_ok());
     assert_eq!(world.submit(one, Submission::LeaseReturn(lease)), Ok(()));
     assert!(world.lease(one, 64).is_ok());
@@ -74,7 +74,7 @@ fn a_process_that_connects_again_is_still_charged_for_what_it_left() {
     assert_eq!((failure.code, failure.found), (Code::QuotaExceeded, MIB / 2));
     world.put(beside, Put::new(4, MIB / 4)).unwrap();
     assert_eq!(world.create(again, &Put::new(3, MIB / 2)).unwrap_err().found, MIB / 4);
-    // Another process has a quota of its own, the processes of another user have one together.
+    // Another process has its own quota, the processes of another user have one together.
     let other = connect(&mut world, 3, 200, 1);
     assert_eq!(world.create(other, &Put::new(5, MIB)).map(drop), Ok(()));
     let foreign = connect(&mut world, 4, 300, 2);

@@ -18,13 +18,13 @@ use ObjectState::{Absent, Corrupt, CreatorDied, Deleted, Sealed, Spilled};
 
 /// What an earlier daemon left.
 #[derive(Default)]
-struct Left {
+struct StoreRemains {
     directory: TestDirectory,
     objects: Vec<RecoveredObject>,
     extents: Vec<RecoveredExtent>,
 }
 
-impl Left {
+impl StoreRemains {
     fn extent(mut self, extent: ExtentId, bytes: u64, quarantined: bool) -> Self {
         self.extents.push(RecoveredExtent {
             resident_bytes: bytes,
@@ -120,7 +120,7 @@ impl Left {
 
 #[test]
 fn sealed_objects_are_there_and_the_gaps_between_them_are_free() {
-    let left = Left::default()
+    let left = StoreRemains::default()
         .extent(ARENA, MIB, false)
         .extent(OTHER, 4096, false)
         .object(1, ARENA, 0)
@@ -136,14 +136,14 @@ fn sealed_objects_are_there_and_the_gaps_between_them_are_free() {
     assert_eq!(lease.range.extent, ARENA);
     assert!(!lease.warm, "its pages are reserved again");
     assert_eq!(world.delete(client, 1), None);
-    // Serials go on behind those of the earlier daemon.
+    // Serials go on after those of the earlier daemon.
     world.put(client, Put::new(3, 10)).unwrap();
     assert_eq!(world.store.objects.find(&id(3)).unwrap().serial, 103);
 }
 
 #[test]
 fn hidden_objects_wait_for_their_readers() {
-    let mut left = Left::default().extent(ARENA, MIB, false).object(1, ARENA, 0);
+    let mut left = StoreRemains::default().extent(ARENA, MIB, false).object(1, ARENA, 0);
     left = left.full_object(2, ARENA, 1024, Attributes::default(), true);
     left.directory.pins.insert(102, 1);
     let (mut world, _) = left.recover(Config::new(16 * MIB));
@@ -160,7 +160,7 @@ fn hidden_objects_wait_for_their_readers() {
 /// memory up to the spill tier. Its file was removed with it.
 #[test]
 fn an_object_that_was_leaving_the_memory_is_there_and_a_deleted_one_is_not() {
-    let mut left = Left::default().extent(ARENA, MIB, false);
+    let mut left = StoreRemains::default().extent(ARENA, MIB, false);
     left = left.full_object(1, ARENA, 0, Attributes::default(), true).spilled(1, 101);
     left = left.full_object(2, ARENA, 1024, Attributes::default(), true).spilled(2, 102);
     left.directory.leaving = Some(102);
@@ -180,8 +180,8 @@ fn an_object_that_was_leaving_the_memory_is_there_and_a_deleted_one_is_not() {
 
 /// A client that named its scope again to the next daemon, and was killed then.
 #[test]
-fn what_an_earlier_daemon_knew_to_be_in_a_scope_goes_with_its_maker() {
-    let left = Left::default().extent(ARENA, MIB, false).spilled(3, 30);
+fn scopes_of_an_earlier_daemon_are_deleted_with_their_maker() {
+    let left = StoreRemains::default().extent(ARENA, MIB, false).spilled(3, 30);
     let left = left.object(1, ARENA, 0).object(2, ARENA, 8192);
     let (mut world, _) = left.recover(Config::new(16 * MIB));
     let (maker, other) = (world.connect(1), world.connect(2));
@@ -200,9 +200,10 @@ fn what_an_earlier_daemon_knew_to_be_in_a_scope_goes_with_its_maker() {
 /// A daemon that was killed while it replaced an object: one of the two is there.
 #[test]
 fn of_an_object_and_the_one_that_replaces_it_one_is_there() {
-    let old = |left: Left| left.full_object(1, ARENA, 0, Attributes::default(), true);
-    let new = |left: Left| left.incarnation((1, 150), ARENA, 1024, Attributes::default(), false);
-    let begun = || Left::default().extent(ARENA, MIB, false);
+    let old = |left: StoreRemains| left.full_object(1, ARENA, 0, Attributes::default(), true);
+    let new =
+        |left: StoreRemains| left.incarnation((1, 150), ARENA, 1024, Attributes::default(), false);
+    let begun = || StoreRemains::default().extent(ARENA, MIB, false);
     for (mut left, serial) in [(old(begun()), 101), (new(old(begun())), 150)] {
         left.directory.leaving = Some(101);
         let (mut world, broken) = left.recover(Config::new(16 * MIB));
@@ -218,7 +219,7 @@ fn of_an_object_and_the_one_that_replaces_it_one_is_there() {
 /// its file was still to be removed.
 #[test]
 fn a_file_that_was_about_to_be_removed_is_no_object() {
-    let mut left = Left::default().extent(ARENA, MIB, false).spilled(1, 30).spilled(2, 40);
+    let mut left = StoreRemains::default().extent(ARENA, MIB, false).spilled(1, 30).spilled(2, 40);
     left.directory.void.insert(30);
     let (world, _) = left.recover(Config::new(16 * MIB));
     assert_eq!(world.states(&[1, 2]), [Absent, Spilled]);
@@ -227,7 +228,7 @@ fn a_file_that_was_about_to_be_removed_is_no_object() {
 
 #[test]
 fn entries_that_contradict_each_other_are_corrupt_and_the_rest_lives() {
-    let left = Left::default()
+    let left = StoreRemains::default()
         .extent(ARENA, MIB, false)
         .object(1, ARENA, 0)
         .object(2, ARENA, 960)
@@ -247,7 +248,7 @@ fn entries_that_contradict_each_other_are_corrupt_and_the_rest_lives() {
 
 #[test]
 fn record_numbers_that_cannot_be_are_given_anew() {
-    let mut left = Left::default().extent(ARENA, MIB, false);
+    let mut left = StoreRemains::default().extent(ARENA, MIB, false);
     for number in 1..20 {
         left = left.object(number, ARENA, number * 1024);
     }
@@ -271,7 +272,7 @@ fn record_numbers_that_cannot_be_are_given_anew() {
 fn composites_names_and_times_are_known_again() {
     let members = Attributes { members: vec![id(1), id(5)], ..Attributes::default() };
     let ttl = Attributes { ttl_ms: Some(200_000), ..Attributes::default() };
-    let left = Left::default()
+    let left = StoreRemains::default()
         .extent(ARENA, MIB, false)
         .object(1, ARENA, 0)
         .full_object(2, ARENA, 2048, members, false)
@@ -290,7 +291,7 @@ fn composites_names_and_times_are_known_again() {
 
 #[test]
 fn of_two_copies_the_newest_and_the_one_in_memory_count() {
-    let left = Left::default()
+    let left = StoreRemains::default()
         .extent(ARENA, MIB, false)
         .object(1, ARENA, 0)
         .spilled(1, 30)
@@ -307,7 +308,7 @@ fn of_two_copies_the_newest_and_the_one_in_memory_count() {
 
 #[test]
 fn an_extent_whose_writer_may_come_back_is_left_alone_until_it_is_gone() {
-    let left = Left::default().extent(ARENA, MIB, true);
+    let left = StoreRemains::default().extent(ARENA, MIB, true);
     let left = left.object(1, ARENA, 0).object(2, ARENA, 1024);
     let (mut world, _) = left.recover(Config::new(16 * MIB));
     let client = world.connect(1);
@@ -331,7 +332,7 @@ fn an_extent_whose_writer_may_come_back_is_left_alone_until_it_is_gone() {
 /// that stayed, and was in doubt again with the next restart: the store was full of nothing.
 #[test]
 fn memory_in_which_nothing_lies_is_dropped_when_its_writer_does_not_name_it() {
-    let left = Left::default().extent(ARENA, 32 * MIB, true).extent(OTHER, 32 * MIB, true);
+    let left = StoreRemains::default().extent(ARENA, 32 * MIB, true).extent(OTHER, 32 * MIB, true);
     let (mut world, _) = left.recover(Config::new(64 * MIB));
     let client = world.connect(1);
     world.event(Event::Part(client));
@@ -350,7 +351,7 @@ fn memory_in_which_nothing_lies_is_dropped_when_its_writer_does_not_name_it() {
 /// said anything, and they may be about any free part of the client's extents.
 #[test]
 fn records_pushed_while_there_was_no_daemon_are_applied() {
-    let left = Left::default().extent(ARENA, MIB, true).object(1, ARENA, 0);
+    let left = StoreRemains::default().extent(ARENA, MIB, true).object(1, ARENA, 0);
     let (mut world, _) = left.recover(Config::new(16 * MIB));
     let (client, other) = (world.connect(1), world.connect(2));
     world.store.writer_back(ARENA, client);
@@ -370,7 +371,7 @@ fn records_pushed_while_there_was_no_daemon_are_applied() {
 
 #[test]
 fn a_client_that_resumes_keeps_what_it_names_and_no_more() {
-    let left = Left::default().extent(ARENA, MIB, true).object(1, ARENA, 0);
+    let left = StoreRemains::default().extent(ARENA, MIB, true).object(1, ARENA, 0);
     let (mut world, _) = left.recover(Config::new(16 * MIB));
     let client = world.connect(1);
     world.store.writer_back(ARENA, client);
@@ -406,8 +407,8 @@ fn a_client_that_resumes_keeps_what_it_names_and_no_more() {
 }
 
 #[test]
-fn a_creator_that_died_with_the_daemon_is_told_to_waiters() {
-    let left = Left::default().extent(ARENA, MIB, true);
+fn a_creator_that_died_with_the_daemon_is_reported_to_waiters() {
+    let left = StoreRemains::default().extent(ARENA, MIB, true);
     let (mut world, _) = left.recover(Config::new(16 * MIB));
     let (client, other) = (world.connect(1), world.connect(2));
     world.store.writer_back(ARENA, client);
@@ -421,7 +422,7 @@ fn a_creator_that_died_with_the_daemon_is_told_to_waiters() {
 
 #[test]
 fn at_level_leased_the_gaps_of_the_dead_are_never_used() {
-    let left = Left::default().extent(ARENA, MIB, false).object(1, ARENA, 0);
+    let left = StoreRemains::default().extent(ARENA, MIB, false).object(1, ARENA, 0);
     let config = Config { level: Level::Leased, ..Config::new(16 * MIB) };
     let (mut world, _) = left.recover(config);
     assert!(!world.effects.iter().any(|effect| matches!(effect, Effect::Punch(_))));
@@ -434,7 +435,7 @@ fn at_level_leased_the_gaps_of_the_dead_are_never_used() {
 
 #[test]
 fn extents_that_cannot_be_are_not_taken_over() {
-    let left = Left::default()
+    let left = StoreRemains::default()
         .extent(ARENA, MIB, true)
         .extent(ARENA, MIB, true)
         .extent(ExtentId::new(ARENA.index() as u32, 5), MIB, true)
@@ -449,8 +450,8 @@ fn extents_that_cannot_be_are_not_taken_over() {
 /// more than the old files.
 #[test]
 fn a_tier_that_comes_back_later_brings_what_was_not_replaced() {
-    let mut left = Left::default().object(1, ARENA, 0).extent(ARENA, MIB, false);
-    let files = Left::default().spilled(1, 11).spilled(2, 12).spilled(3, 13).spilled(4, 14);
+    let mut left = StoreRemains::default().object(1, ARENA, 0).extent(ARENA, MIB, false);
+    let files = StoreRemains::default().spilled(1, 11).spilled(2, 12).spilled(3, 13).spilled(4, 14);
     let files = files.objects;
     left.objects.retain(|object| object.range.is_some());
     let (mut world, broken) = left.recover(Config::new(16 * MIB));
@@ -486,7 +487,7 @@ fn a_tier_that_comes_back_later_brings_what_was_not_replaced() {
 #[test]
 fn a_time_to_live_counts_from_the_seal_also_after_a_restart() {
     let living = Attributes { ttl_ms: Some(60_000), ..Attributes::default() };
-    let left = Left::default().extent(ARENA, MIB, false).spilled(2, 50);
+    let left = StoreRemains::default().extent(ARENA, MIB, false).spilled(2, 50);
     let mut left = left.full_object(1, ARENA, 0, living.clone(), false);
     left.objects[0].attributes = living;
     for object in &mut left.objects {

@@ -41,7 +41,7 @@ fn the_new_object_is_there_and_the_old_one_has_ended_in_one_step() {
     let status = world.status();
     assert_eq!((status.objects, status.creating, status.lingering), (1, 0, 0));
     assert_eq!(world.store.directory().leaving, None);
-    // Nobody asks it for the id that it was made with.
+    // No client asks for it by the id that it was made with.
     world.put(CLIENT, Put::new(2, 10)).unwrap();
 }
 
@@ -105,7 +105,7 @@ fn members_that_both_hold_stay_and_those_of_the_old_one_alone_go() {
 }
 
 #[test]
-fn a_spilled_object_is_replaced_and_who_waits_for_it_gets_the_new_one() {
+fn a_spilled_object_is_replaced_and_its_waiters_get_the_new_one() {
     let mut world = World::new(Config { spill_bytes_max: Some(u64::MAX), ..Config::new(4 * MIB) });
     world.connect(1);
     let made = Put::new(9, 100);

@@ -16,7 +16,7 @@ const MIB: u64 = 1 << 20;
 
 const CLIENT: ClientNo = ClientNo(1);
 
-/// A store of 16 MiB with an object of 12 MiB that somebody has mapped.
+/// A store of 16 MiB with an object of 12 MiB that a process has mapped.
 fn with_a_mapped_object(config: Config) -> (World, ExtentId) {
     let mut world = World::new(config);
     world.connect(CLIENT.0);

@@ -30,7 +30,7 @@ fn end(world: &mut World, client: ClientNo, scope: u64, publish: bool) -> Result
 }
 
 #[test]
-fn what_was_not_published_goes_with_its_maker() {
+fn unpublished_objects_are_deleted_with_their_maker() {
     let mut world = World::with_capacity(64 * MIB);
     let (maker, other) = (world.connect(1), world.connect(2));
     scope(&mut world, maker, 7, &[1, 2, 3, 4]).unwrap();

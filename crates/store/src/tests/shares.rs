@@ -135,7 +135,7 @@ fn content_makes_room_for_content() {
     assert_eq!(world.states(&[0, 1, 2]), [Evicted, Evicted, Sealed]);
     let failure = world.create(client, &Put::new(3, 10_001)).unwrap_err();
     assert_eq!((failure.code, failure.wanted, failure.found), (Code::TooLarge, 10_001, 10_000));
-    // It costs nobody anything.
+    // It costs no client anything.
     assert_eq!(world.state(2), Sealed);
     let pin = world.pin(2);
     assert_eq!(world.create(client, &Put::new(3, 1)).unwrap_err().code, Code::StoreFull);

@@ -119,7 +119,7 @@ fn nothing_pinned_or_held_is_spilled() {
     assert_eq!(world.states(&[0, 1, 2, 3]), [Sealed, Sealed, Spilled, Sealed]);
     world.unpin(serials[0]);
     world.create_and_seal(CLIENT, &Put::new(5, 10).of(&[0])).unwrap();
-    // Whoever reads a composite reads its members, too.
+    // A client that reads a composite reads its members, too.
     world.pin(5);
     let failure = world.create(CLIENT, &Put::new(6, 2 * MIB)).unwrap_err();
     assert_eq!(failure.code, Code::StoreFull);
@@ -263,7 +263,7 @@ fn a_delete_while_it_comes_back_answers_the_waiters() {
 }
 
 #[test]
-fn a_restore_without_memory_tells_its_waiters() {
+fn a_restore_without_memory_answers_its_waiters() {
     let mut world = full(config());
     world.create_and_seal(CLIENT, &Put::new(4, MIB)).unwrap();
     for number in 1..5 {

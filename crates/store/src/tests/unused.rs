@@ -1,4 +1,4 @@
-//! Deleting what nobody reads, as soon as nobody reads it.
+//! Deletion of objects as soon as they have no readers.
 
 use plasmon_proto::message::{Reply, Request};
 use plasmon_proto::{Code, ObjectState, Policy};
@@ -27,7 +27,7 @@ fn delete_unused(world: &mut World, numbers: &[u64]) -> Vec<Option<Code>> {
 }
 
 #[test]
-fn what_nobody_reads_goes_at_once_and_what_is_not_there_is_told() {
+fn objects_without_readers_are_deleted_at_once_and_absent_ones_reported() {
     let mut world = world();
     world.put(CLIENT, Put::new(1, 100)).unwrap();
     world.create(CLIENT, &Put::new(2, 100)).unwrap();
@@ -121,7 +121,7 @@ fn an_object_that_is_spilled_while_its_delete_waits_goes() {
     for number in 0..4 {
         world.create_and_seal(CLIENT, &Put::new(number, MIB)).unwrap();
     }
-    // The store needs room and has object 0 written; meanwhile somebody deletes it.
+    // The store needs room and has object 0 written; meanwhile a client deletes it.
     world.send(
         CLIENT,
         Request::Create {

@@ -80,7 +80,7 @@ fn a_wait_times_out_with_what_there_is() {
 }
 
 #[test]
-fn ends_are_told_at_once_and_waited_beyond_on_request() {
+fn ends_are_reported_at_once_and_waited_beyond_on_request() {
     type End = fn(&mut World);
     let ends: [(&str, End, ObjectState); 3] = [
         ("deleted", |world| assert_eq!(world.delete(ClientNo(1), 1), None), Deleted),
@@ -100,13 +100,13 @@ fn ends_are_told_at_once_and_waited_beyond_on_request() {
         let (one, two) = (world.connect(1), world.connect(2));
         world.put(one, Put::new(1, 10).cache()).unwrap();
         let ids = vec![id(1), id(2)];
-        let told = world.send(two, wait(&[1, 2], 0, None));
+        let at_once = world.send(two, wait(&[1, 2], 0, None));
         let beyond = Request::Wait { ids, count: 0, timeout_ms: None, beyond_end: true };
         let beyond = world.send(two, beyond);
         end(&mut world);
         // The other id decides both; the end of the first counts only for one of them.
         world.put(two, Put::new(2, 10)).unwrap();
-        assert_eq!(world.answer_to(two, told), states(&[state, Sealed]), "{name}");
+        assert_eq!(world.answer_to(two, at_once), states(&[state, Sealed]), "{name}");
         assert_eq!(world.answer_to(two, beyond), None, "{name}");
         world.put(two, Put::new(1, 10)).unwrap();
         assert_eq!(world.answer_to(two, beyond), states(&[Sealed, Sealed]), "{name}");

@@ -150,7 +150,7 @@ impl World {
     }
 
     /// No extent has the identity of one before it, in no life of the store's daemon.
-    fn born(&mut self, extent: ExtentId) {
+    fn extent_made(&mut self, extent: ExtentId) {
         assert!(extent.birth() >= self.births, "{extent:?} was given before");
         self.births = extent.birth() + 1;
     }
@@ -159,7 +159,7 @@ impl World {
         match effect {
             Effect::Reserve { ticket, new_extent_bytes, range, .. } => {
                 if new_extent_bytes.is_some() {
-                    self.born(range.extent);
+                    self.extent_made(range.extent);
                 }
                 if let Some(bytes) = new_extent_bytes
                     && self.reserve != Some(false)
@@ -170,7 +170,7 @@ impl World {
             }
             Effect::Extend { ticket, new_extent, range } => {
                 if *new_extent {
-                    self.born(range.extent);
+                    self.extent_made(range.extent);
                 }
                 if self.reserve != Some(false) {
                     let before = self.extents.insert(range.extent, range.offset + range.bytes);

@@ -6,7 +6,7 @@ use plasmon_proto::ObjectId;
 
 use super::{Leftover, PIECE, STEPS_MAX};
 use crate::ports::{Directory, Entry, Look};
-use crate::records::UNHELD;
+use crate::records::UNATTACHED;
 use crate::store::Store;
 use crate::wait_table::WaiterNo;
 
@@ -42,7 +42,7 @@ impl<D: Directory> Store<D> {
         if let Some(left) = self.work.left.pop_front() {
             let rest = match left {
                 Leftover::Creating(session, ids) => Some(self.end_creations(session, ids)),
-                Leftover::Unheld(ids) => Some(self.end_unheld(ids)),
+                Leftover::Unattached(ids) => Some(self.end_unattached(ids)),
                 Leftover::Scope(unpublished) => {
                     Some(Leftover::Scope(self.delete_unpublished(unpublished)))
                 }
@@ -86,14 +86,14 @@ impl<D: Directory> Store<D> {
     }
 
     /// The creator of these owned objects left before it made a composite of them.
-    fn end_unheld(&mut self, mut ids: Vec<ObjectId>) -> Leftover {
+    fn end_unattached(&mut self, mut ids: Vec<ObjectId>) -> Leftover {
         let piece = ids.split_off(ids.len().saturating_sub(PIECE));
         let entries = piece.into_iter().filter_map(|id| self.objects.find(&id));
-        let unheld = |entry: &Entry| self.objects.records.get(entry.record).is(UNHELD);
-        let unheld: Vec<_> = entries.filter(unheld).collect();
-        self.hide_deleted(unheld);
+        let unattached = |entry: &Entry| self.objects.records.get(entry.record).is(UNATTACHED);
+        let unattached: Vec<_> = entries.filter(unattached).collect();
+        self.hide_deleted(unattached);
         self.collect_fresh();
-        Leftover::Unheld(ids)
+        Leftover::Unattached(ids)
     }
 
     fn end_waits(&mut self, mut waiters: Vec<WaiterNo>) -> Leftover {
@@ -111,7 +111,7 @@ impl<D: Directory> Store<D> {
         for _ in 0..STEPS_MAX {
             let Some((serial, count)) = pins.pop_first() else { break };
             self.unpin(serial, count);
-            self.objects.lingering.look_again(serial);
+            self.objects.deferred_frees.look_again(serial);
         }
         self.work.collect = true;
         Leftover::Pins(pins)

@@ -1,11 +1,11 @@
-//! What random clients do.
+//! The actions of random clients.
 
 use plasmon_proto::message::{Access, Filter, PendingObject, Range, Reply, Request};
 use plasmon_proto::object::{Sizes, Traits};
 use plasmon_proto::ring::{self, Submission};
 use plasmon_proto::{Attributes, Code, Name, ObjectState, Policy};
 
-use super::{CLIENTS, IDS, Known, Model, OBSERVER, id};
+use super::{CLIENTS, IDS, Model, ModelObject, OBSERVER, id};
 use crate::effect::Effect;
 use crate::event::{ClientNo, Event, Peer, SealTarget};
 use crate::memory::aligned;
@@ -13,7 +13,7 @@ use crate::memory::aligned;
 impl Model {
     /// One random step.
     pub(super) fn act(&mut self) {
-        // Every question deletes first what nobody reads any more, which shall not surprise a step.
+        // Every request first deletes what has no reader any more, which must not surprise a step.
         self.world.ask(OBSERVER, Request::Status);
         self.learn();
         let client = ClientNo(self.dice.below(u64::from(CLIENTS)) as u32);
@@ -58,8 +58,8 @@ impl Model {
         }
     }
 
-    /// Tells the store what a client held, and learns from the store what of it it got back: which
-    /// memory is free by now is not the model's business, but that nobody else has it is.
+    /// Tells the store what a client held, and learns from the store what of it it got back: the
+    /// model does not check which memory is free by now, but that no other client has it.
     pub(super) fn resume(
         &mut self,
         client: ClientNo,
@@ -411,13 +411,13 @@ impl Model {
             return;
         }
         let from = self.seen;
-        let told = self.world.effects[from..].iter().filter_map(|effect| match effect {
+        let reported = self.world.effects[from..].iter().filter_map(|effect| match effect {
             Effect::Notify(_, notice) if notice.state == ObjectState::Evicted => {
                 Some(notice.data_bytes + notice.metadata_bytes)
             }
             _ => None,
         });
-        let (sum, count) = told.fold((0, 0), |(sum, count), bytes| (sum + bytes, count + 1));
+        let (sum, count) = reported.fold((0, 0), |(sum, count), bytes| (sum + bytes, count + 1));
         assert_eq!((evicted, objects), (sum, count));
     }
 
@@ -469,7 +469,7 @@ impl Model {
         let creator = Some(client);
         self.objects.insert(
             number,
-            Known {
+            ModelObject {
                 state: ObjectState::Creating,
                 creator,
                 cache: false,

@@ -125,7 +125,8 @@ impl Model {
     }
 
     fn left_extents(&mut self) -> Vec<RecoveredExtent> {
-        // Extents that grow die with the daemon, but for those that it just handed to the keeper.
+        // Extents that grow die with the daemon, except for those that it just handed to the
+        // keeper.
         let settled: Vec<_> = self
             .world
             .open
@@ -160,7 +161,7 @@ impl Model {
             .iter()
             .filter_map(|extent| (extent.strict && extent.published).then_some(extent.id))
             .collect();
-        let told = self.world.extents.iter().map(|(extent, bytes)| RecoveredExtent {
+        let recovered = self.world.extents.iter().map(|(extent, bytes)| RecoveredExtent {
             extent: *extent,
             bytes: *bytes,
             resident_bytes: *bytes,
@@ -168,7 +169,7 @@ impl Model {
             lent: self.lents.get(extent).copied(),
             strict: strict.contains(extent),
         });
-        told.collect()
+        recovered.collect()
     }
 
     fn successor(&mut self) -> Store<super::super::TestDirectory> {

@@ -1,4 +1,4 @@
-//! What the model expects, and what it learns from the store's effects.
+//! The expectations of the model, and what it learns from the store's effects.
 
 use std::collections::BTreeMap;
 
@@ -8,14 +8,14 @@ use plasmon_proto::ring::Completion;
 use plasmon_proto::{Attributes, Code, ObjectId, ObjectState, Policy};
 
 use super::actor::units;
-use super::{Actor, IDS, Known, Model, OBSERVER, id};
+use super::{Actor, IDS, Model, ModelObject, OBSERVER, id};
 use crate::construction::Stage;
 use crate::effect::Effect;
 use crate::event::{ClientNo, Event, Peer};
 use crate::memory::{Extent, Kind};
 
 impl Model {
-    /// Lets somebody listen to everything.
+    /// Subscribes a client to everything.
     pub(super) fn watch(&mut self) {
         let access = plasmon_proto::message::Access::ReadWrite;
         let peer = Peer { pid: 1, uid: 1, name: String::new(), access, channel: false };
@@ -170,7 +170,7 @@ impl Model {
         self.forget_creating(number);
         self.objects.insert(
             number,
-            Known {
+            ModelObject {
                 state: ObjectState::Sealed,
                 creator: None,
                 cache: traits.policy == Policy::Cache,
@@ -213,7 +213,7 @@ impl Model {
                 }
             }
             Effect::Harden(..) | Effect::Settle { .. } => {
-                // It may have been evicted again in the same step, for somebody who starved.
+                // It may have been evicted again in the same step, for a blocked request.
                 let was_sealed = |number| {
                     self.world.effects[self.seen..].iter().any(|effect| {
                         let Effect::Notify(_, notice) = effect else { return false };

@@ -38,11 +38,11 @@ fn come_back(
     creating: Vec<PendingObject>,
 ) -> MissingClaims {
     world.event(Event::Resume(client, leases, creating));
-    let told = world.effects.iter().rev().find_map(|effect| match effect {
+    let report = world.effects.iter().rev().find_map(|effect| match effect {
         Effect::Resumed(to, lost) if *to == client => Some(lost.clone()),
         _ => None,
     });
-    told.expect("it is told what is left")
+    report.expect("it is told what is left")
 }
 
 fn creating(number: u64, bytes: u64, range: Range) -> PendingObject {
