@@ -70,7 +70,7 @@ codes! {
     NotSealed = 9, "not_sealed", "wait for its creator to seal it";
     /// The object is sealed already.
     AlreadySealed = 10, "already_sealed", "a sealed object is immutable: create another one";
-    /// Somebody holds the object.
+    /// The object is held by a client.
     InUse = 11, "in_use", "release every buffer of the object first";
     /// The object is larger than this store could ever hold.
     TooLarge = 12, "too_large", "start the store with more capacity or split the object";

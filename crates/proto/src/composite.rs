@@ -217,7 +217,7 @@ fn decode_part(part: &[u8; PART_BYTES]) -> Part {
     let place = match u32::try_from(member) {
         Ok(HERE) => Place::Here(offset),
         Ok(member) => Place::Member(member, offset),
-        // No composite has so many members: the check refuses it.
+        // No composite has that many members: the check refuses it.
         Err(_) => Place::Member(HERE - 1, offset),
     };
     Part { at: word(part, 0), bytes: word(part, 8), place }

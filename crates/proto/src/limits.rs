@@ -51,7 +51,7 @@ pub const OBJECT_BYTES_MAX: u64 = 1 << 46;
 /// Bytes of an object's metadata.
 pub const METADATA_BYTES_MAX: u64 = 1 << 31;
 
-/// Bytes of the encoded attributes that lie behind an object's metadata.
+/// Bytes of the encoded attributes that follow an object's metadata.
 pub const ATTRIBUTES_BYTES_MAX: usize = 32 * 1024 - 1;
 
 /// Every object starts at a multiple of this.
@@ -113,7 +113,7 @@ pub const RECENT_ENDS_MAX: usize = 1 << 14;
 /// Spill files that may be on their way to being opened for one client.
 pub const OPENINGS_PER_CLIENT_MAX: usize = 64;
 
-/// Files of the spill tier that are noted as being removed. Of more, which a disk that stands still
+/// Files of the spill tier that are noted as being removed. Of more, which a disk that hangs
 /// may bring about, a killed daemon's successor may find objects that had ended.
 pub const VOID_FILES_MAX: usize = (1 << 17) - 1;
 

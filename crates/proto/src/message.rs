@@ -18,7 +18,7 @@ pub const PROTOCOL_VERSION: u32 = 4;
 
 /// The identity of an extent: 20 bits of index, which are used again, below the 44 bits of its
 /// birth number, which is never used again in the life of a store, over restarts of its daemon. So
-/// two extents never have the same identity, however late a client hears of the end of one.
+/// two extents never have the same identity, however late a client learns of the end of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ExtentId(pub u64);
 
@@ -298,7 +298,7 @@ pub enum Request {
         /// is warm, else the one that fits best.
         open_ended: bool,
     },
-    /// More memory for a growing object, behind what it has; one at a time for each object. Answer:
+    /// More memory for a growing object, after what it has; one at a time for each object. Answer:
     /// [`Reply::Grown`].
     Grow {
         /// The id.
@@ -306,7 +306,7 @@ pub enum Request {
         /// How much it is to have in all.
         bytes: u64,
     },
-    /// Makes a growing object immutable and visible; memory behind its data goes back. Answer:
+    /// Makes a growing object immutable and visible; memory after its data goes back. Answer:
     /// [`Reply::Done`].
     SealGrown {
         /// The id.
@@ -450,7 +450,7 @@ pub struct Failure {
     pub code: Code,
     /// With which object.
     pub id: Option<ObjectId>,
-    /// What was asked for, in the unit of the matter (bytes, count), or 0.
+    /// What was asked for, in bytes or as a count, or 0.
     pub wanted: u64,
     /// What was there, in the same unit, or 0.
     pub found: u64,

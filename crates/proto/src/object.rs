@@ -1,4 +1,4 @@
-//! What an object is besides its bytes.
+//! The properties of an object besides its bytes.
 
 use serde::{Deserialize, Serialize};
 
@@ -112,7 +112,7 @@ impl Level {
 
 /// The rarer attributes of an object, which its creator gives once.
 ///
-/// They lie encoded behind the object's metadata (see `docs/formats/shared-memory.md`), so that a
+/// They lie, encoded, after the object's metadata (see `docs/formats/shared-memory.md`), so that a
 /// restarted daemon finds them again.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attributes {
@@ -166,7 +166,7 @@ impl Attributes {
 #[error("the bytes after the metadata are not object attributes")]
 pub struct BadAttributes;
 
-/// The sizes of an object's three parts, which lie one behind the other: data, metadata,
+/// The sizes of an object's three parts, which follow each other: data, metadata,
 /// attributes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sizes {
@@ -189,7 +189,7 @@ impl Sizes {
     }
 
     /// The bytes that the object occupies: [`Self::total`] rounded up to the alignment, at least
-    /// one unit, so that every object has an address of its own.
+    /// one unit, so that every object has its own address.
     #[inline]
     pub fn footprint(&self) -> Option<u64> {
         self.total().map(|total| total.next_multiple_of(OBJECT_ALIGN).max(OBJECT_ALIGN))

@@ -1,5 +1,5 @@
-//! What every request asks of its client and of the daemon: who may make it, what it may cost and
-//! which limits it keeps.
+//! Properties of every request: which clients may make it, what it may cost and which limits it
+//! keeps.
 //!
 //! Each question is one match over all requests, without a rest: a new [`Request`] does not compile
 //! until it has answered all of them here. The daemon and the store ask here and keep no lists of
@@ -138,7 +138,7 @@ impl Request {
             Self::Adopt { namespace, .. } => {
                 at_most("bytes of a namespace", namespace.len(), NAMESPACE_BYTES_MAX)
             }
-            // The greeting checks a hello; sizes and amounts are checked where memory is given.
+            // The handshake checks a hello; sizes and amounts are checked where memory is given.
             Self::Hello(_)
             | Self::Lease { .. }
             | Self::Create { .. }

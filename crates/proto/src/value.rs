@@ -81,7 +81,7 @@ pub struct ValueHeader<'a> {
 pub struct NoHeader;
 
 impl<'a> ValueHeader<'a> {
-    /// The header's bytes with the caller's own metadata behind them, or `None` past a limit.
+    /// The header's bytes followed by the caller's own metadata, or `None` past a limit.
     pub fn encode(&self, own_metadata: &[u8]) -> Option<Vec<u8>> {
         if self.shape.len() > DIMENSIONS_MAX || self.text.len() > TEXT_BYTES_MAX {
             return None;
@@ -100,7 +100,7 @@ impl<'a> ValueHeader<'a> {
         Some(out)
     }
 
-    /// The header at the start of `metadata` and the caller's own metadata behind it.
+    /// The header at the start of `metadata` and the caller's own metadata after it.
     pub fn decode(metadata: &'a [u8]) -> Result<(Self, &'a [u8]), NoHeader> {
         let (fixed, rest) = metadata.split_at_checked(FIXED_BYTES).ok_or(NoHeader)?;
         let &[m0, m1, m2, m3, kind, order, dimensions, 0, t0, t1, t2, t3, 0, 0, 0, 0] = fixed

@@ -1,4 +1,4 @@
-//! What a tier asks of a file system.
+//! The operations that a tier needs from a file system.
 //!
 //! The real one is [`RealDisk`]. Tests wrap it to make a write fail where they like; this is the
 //! only reason for the trait.
@@ -16,8 +16,8 @@ use rustix::io::Errno;
 pub trait Disk: Send {
     /// Makes a folder (and those above it) that only this user may enter.
     fn make_folder(&mut self, path: &Path) -> io::Result<()>;
-    /// Makes a file that must not exist yet, which this user alone may read and nobody open for
-    /// writing again: it is passed to clients, and is not to change.
+    /// Creates a file that must not exist yet, which only this user may read and which cannot be
+    /// opened for writing again: it is passed to clients and must not change.
     fn create(&mut self, path: &Path) -> io::Result<Box<dyn Write + Send>>;
     /// Opens a file for reading, without waiting for anything; what is not a file is refused with
     /// [`io::ErrorKind::InvalidData`].
@@ -90,7 +90,7 @@ impl Disk for RealDisk {
     fn list(&mut self, folder: &Path) -> io::Result<Vec<PathBuf>> {
         let entries = fs::read_dir(folder)?.map(|entry| entry.map(|entry| entry.path()));
         let mut paths = entries.collect::<io::Result<Vec<_>>>()?;
-        // File systems list in orders of their own.
+        // Each file system lists in its own order.
         paths.sort_unstable();
         Ok(paths)
     }

@@ -8,7 +8,7 @@
 //!
 //! A store that ends in order removes its folder. One that was killed leaves it behind; the next
 //! store in `DIR` removes it, if it is certainly a dead store's: the lock file says so itself, it
-//! belongs to this user, and nobody holds it.
+//! belongs to this user, and no process holds it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -155,7 +155,7 @@ mod tests {
     const DEAD: u64 = 0xdead;
     const OWN: u64 = 1;
 
-    /// Stores that were killed left their files behind for ever.
+    /// Stores that were killed left their files behind forever.
     #[test]
     fn the_folder_of_a_dead_store_is_removed_and_that_of_a_living_one_is_not() {
         let parent = tempfile::tempdir().unwrap();
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_in_memory_is_told_also_before_it_is_made() {
+    fn a_folder_in_memory_is_recognized_also_before_it_is_made() {
         if !Path::new("/dev/shm").is_dir() {
             return;
         }
@@ -194,7 +194,7 @@ mod tests {
         fs::create_dir(&folder).unwrap();
         fs::write(folder.join("x.spill"), "not ours").unwrap();
         stays("no lock at all");
-        fs::write(folder.join(LOCK_NAME), "somebody's lock").unwrap();
+        fs::write(folder.join(LOCK_NAME), "another program's lock").unwrap();
         stays("another program's lock");
         fs::write(folder.join(LOCK_NAME), promise(OWN)).unwrap();
         stays("the lock of another store");

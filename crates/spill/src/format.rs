@@ -1,6 +1,6 @@
 //! The bytes of a spill file; the table is in `docs/formats/spill.md`.
 //!
-//! Everything read here may be damaged or somebody else's: lengths are checked before they are
+//! Everything read here may be damaged or another program's: lengths are checked before they are
 //! used, and no field is believed before the checksum over it was right.
 
 use std::io::{self, Read, Write};
@@ -13,7 +13,7 @@ pub const MAGIC: [u8; 8] = *b"PLSMSPL1";
 pub const VERSION: u32 = 2;
 /// Bytes before the description.
 pub const FIXED_BYTES: usize = 32;
-/// Bytes behind the payload.
+/// Bytes after the payload.
 pub const TRAILER_BYTES: usize = 8;
 /// The longest description: attributes with all their members, and room for the rest.
 pub const DESCRIPTION_BYTES_MAX: usize = 64 * 1024;
@@ -98,13 +98,13 @@ pub fn read_header(store: u64, file: &mut dyn Read) -> Result<FileMeta, BadFile>
     if sane { Ok(object) } else { Err(BadFile::Damaged("the description exceeds its limits")) }
 }
 
-/// Writes the bytes behind the payload.
+/// Writes the bytes after the payload.
 pub fn write_trailer(payload_crc: u32, file: &mut dyn Write) -> io::Result<()> {
     file.write_all(&payload_crc.to_le_bytes())?;
     file.write_all(&TRAILER_MAGIC)
 }
 
-/// Reads the bytes behind the payload and compares its checksum.
+/// Reads the bytes after the payload and compares its checksum.
 pub fn check_trailer(payload_crc: u32, file: &mut dyn Read) -> Result<(), BadFile> {
     let mut trailer = [0; TRAILER_BYTES];
     fill(file, &mut trailer)?;

@@ -1,7 +1,7 @@
 //! The spill tier: where bytes live when they do not fit memory.
 //!
 //! An object that does not fit the memory any more is written to one file, and read back when
-//! somebody wants it. Its life in the tier:
+//! a client asks for it. Its life in the tier:
 //!
 //! ```text
 //! write: temporary name, header, payload, trailer -> rename        (complete or not there)
@@ -76,7 +76,7 @@ pub struct FileMeta {
     pub id: ObjectId,
     /// Its incarnation.
     pub serial: u64,
-    /// The sizes of its parts, which lie one behind the other.
+    /// The sizes of its parts, which follow each other.
     pub sizes: Sizes,
     /// Policy, tag, ownership.
     pub traits: Traits,

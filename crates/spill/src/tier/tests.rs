@@ -13,12 +13,12 @@ use super::*;
 
 const STORE: u64 = 0x1122_3344_5566_7788;
 
-struct Desk {
+struct TierFixture {
     folder: TempDir,
     memory: fs::File,
 }
 
-impl Desk {
+impl TierFixture {
     fn new() -> Self {
         Self { folder: tempfile::tempdir().unwrap(), memory: tempfile().unwrap() }
     }
@@ -94,46 +94,46 @@ fn which(object: &FileMeta) -> Incarnation {
 
 #[test]
 fn objects_of_every_size_come_back_even_to_another_place_and_after_a_restart() {
-    let desk = Desk::new();
+    let fixture = TierFixture::new();
     for (serial, count) in [(1, 0), (2, 1), (3, CHUNK_BYTES), (4, CHUNK_BYTES + 1), (5, 1 << 20)] {
         let object = described(serial, count as u64);
-        desk.fill(4096, &pattern(count));
-        let mut tier = FileTier::open(&desk.config(None)).unwrap();
-        tier.write(&object, desk.place(4096)).unwrap();
+        fixture.fill(4096, &pattern(count));
+        let mut tier = FileTier::open(&fixture.config(None)).unwrap();
+        tier.write(&object, fixture.place(4096)).unwrap();
         drop(tier);
-        let mut tier = FileTier::open(&desk.config(None)).unwrap();
+        let mut tier = FileTier::open(&fixture.config(None)).unwrap();
         assert!(tier.scan().unwrap().objects.contains(&object), "{count} bytes");
         let elsewhere = 8 << 20;
-        tier.read(which(&object), room(&object), &mut desk.writer(elsewhere)).unwrap();
-        assert_eq!(desk.bytes(elsewhere, count), pattern(count), "{count} bytes");
+        tier.read(which(&object), room(&object), &mut fixture.writer(elsewhere)).unwrap();
+        assert_eq!(fixture.bytes(elsewhere, count), pattern(count), "{count} bytes");
     }
 }
 
 #[test]
 fn every_damaged_byte_is_noticed() {
-    let desk = Desk::new();
+    let fixture = TierFixture::new();
     let object = described(1, 100);
-    desk.fill(0, &pattern(100));
-    let mut tier = FileTier::open(&desk.config(None)).unwrap();
-    tier.write(&object, desk.place(0)).unwrap();
-    let path = desk.files().pop().unwrap();
+    fixture.fill(0, &pattern(100));
+    let mut tier = FileTier::open(&fixture.config(None)).unwrap();
+    tier.write(&object, fixture.place(0)).unwrap();
+    let path = fixture.files().pop().unwrap();
     let whole = fs::read(&path).unwrap();
     for at in 0..whole.len() {
         let mut damaged = whole.clone();
         damaged[at] ^= 0x40;
         fs::write(&path, &damaged).unwrap();
-        let read = tier.read(which(&object), room(&object), &mut desk.writer(4096));
+        let read = tier.read(which(&object), room(&object), &mut fixture.writer(4096));
         assert!(matches!(read, Err(Error::Corrupt { .. })), "byte {at}: {read:?}");
     }
     for cut in 0..whole.len() {
         fs::write(&path, &whole[..cut]).unwrap();
-        let read = tier.read(which(&object), room(&object), &mut desk.writer(4096));
+        let read = tier.read(which(&object), room(&object), &mut fixture.writer(4096));
         assert!(matches!(read, Err(Error::Corrupt { .. })), "cut at {cut}: {read:?}");
     }
     fs::write(&path, &whole).unwrap();
-    tier.read(which(&object), room(&object), &mut desk.writer(4096)).unwrap();
+    tier.read(which(&object), room(&object), &mut fixture.writer(4096)).unwrap();
     assert!(matches!(
-        tier.read(which(&object), room(&object) + 64, &mut desk.writer(4096)),
+        tier.read(which(&object), room(&object) + 64, &mut fixture.writer(4096)),
         Err(Error::Corrupt { what: "the file holds another object", .. })
     ));
 }
@@ -141,13 +141,13 @@ fn every_damaged_byte_is_noticed() {
 /// A pipe in place of a file blocked the thread that reads them, and with it every later restore.
 #[test]
 fn what_is_no_file_is_refused_at_once() {
-    let desk = Desk::new();
+    let fixture = TierFixture::new();
     let object = described(1, 100);
-    desk.fill(0, &pattern(100));
-    let mut tier = FileTier::open(&desk.config(None)).unwrap();
-    tier.write(&object, desk.place(0)).unwrap();
-    let path = desk.files().pop().unwrap();
-    let elsewhere = desk.folder.path().join("elsewhere");
+    fixture.fill(0, &pattern(100));
+    let mut tier = FileTier::open(&fixture.config(None)).unwrap();
+    tier.write(&object, fixture.place(0)).unwrap();
+    let path = fixture.files().pop().unwrap();
+    let elsewhere = fixture.folder.path().join("elsewhere");
     fs::rename(&path, &elsewhere).unwrap();
     let mode = rustix::fs::Mode::from_raw_mode(0o600);
     let make_pipe =
@@ -159,7 +159,7 @@ fn what_is_no_file_is_refused_at_once() {
     ];
     for (what, make) in kinds {
         make();
-        let read = tier.read(which(&object), room(&object), &mut desk.writer(4096));
+        let read = tier.read(which(&object), room(&object), &mut fixture.writer(4096));
         assert!(matches!(read, Err(Error::Corrupt { .. })), "{what}: {read:?}");
         let scan = tier.scan().unwrap();
         assert_eq!((scan.objects.len(), scan.skipped.len()), (0, 1), "{what}");
@@ -170,49 +170,49 @@ fn what_is_no_file_is_refused_at_once() {
         }
     }
     fs::rename(&elsewhere, &path).unwrap();
-    tier.read(which(&object), room(&object), &mut desk.writer(4096)).unwrap();
+    tier.read(which(&object), room(&object), &mut fixture.writer(4096)).unwrap();
 }
 
 #[test]
 fn the_budget_is_kept_to_the_byte() {
-    let desk = Desk::new();
-    desk.fill(0, &pattern(1000));
-    let mut roomy = FileTier::open(&desk.config(None)).unwrap();
-    roomy.write(&described(1, 1000), desk.place(0)).unwrap();
+    let fixture = TierFixture::new();
+    fixture.fill(0, &pattern(1000));
+    let mut roomy = FileTier::open(&fixture.config(None)).unwrap();
+    roomy.write(&described(1, 1000), fixture.place(0)).unwrap();
     let needed = roomy.used_bytes();
     roomy.clear().unwrap();
     assert_eq!(roomy.used_bytes(), 0);
 
-    let mut short = FileTier::open(&desk.config(Some(needed - 1))).unwrap();
-    let refused = short.write(&described(1, 1000), desk.place(0));
+    let mut short = FileTier::open(&fixture.config(Some(needed - 1))).unwrap();
+    let refused = short.write(&described(1, 1000), fixture.place(0));
     assert!(
         matches!(refused, Err(Error::Full { wanted_bytes, free_bytes })
             if wanted_bytes == needed && free_bytes == needed - 1),
         "{refused:?}"
     );
-    let mut exact = FileTier::open(&desk.config(Some(needed))).unwrap();
-    exact.write(&described(1, 1000), desk.place(0)).unwrap();
-    assert!(matches!(exact.write(&described(2, 0), desk.place(0)), Err(Error::Full { .. })));
+    let mut exact = FileTier::open(&fixture.config(Some(needed))).unwrap();
+    exact.write(&described(1, 1000), fixture.place(0)).unwrap();
+    assert!(matches!(exact.write(&described(2, 0), fixture.place(0)), Err(Error::Full { .. })));
     exact.remove(which(&described(1, 1000))).unwrap();
-    exact.write(&described(2, 0), desk.place(0)).unwrap();
+    exact.write(&described(2, 0), fixture.place(0)).unwrap();
 }
 
 #[test]
-fn an_absent_object_is_told_and_removing_it_is_no_error() {
-    let desk = Desk::new();
-    let mut tier = FileTier::open(&desk.config(None)).unwrap();
+fn an_absent_object_is_reported_and_removing_it_is_no_error() {
+    let fixture = TierFixture::new();
+    let mut tier = FileTier::open(&fixture.config(None)).unwrap();
     let absent = which(&described(9, 1));
-    assert!(matches!(tier.read(absent, 64, &mut desk.writer(0)), Err(Error::Absent { .. })));
+    assert!(matches!(tier.read(absent, 64, &mut fixture.writer(0)), Err(Error::Absent { .. })));
     tier.remove(absent).unwrap();
 }
 
 #[test]
 fn scanning_leaves_strangers_alone_and_clears_half_written_files() {
-    let desk = Desk::new();
-    desk.fill(0, &pattern(10));
-    let mut tier = FileTier::open(&desk.config(None)).unwrap();
-    tier.write(&described(1, 10), desk.place(0)).unwrap();
-    let ours = desk.files().pop().unwrap();
+    let fixture = TierFixture::new();
+    fixture.fill(0, &pattern(10));
+    let mut tier = FileTier::open(&fixture.config(None)).unwrap();
+    tier.write(&described(1, 10), fixture.place(0)).unwrap();
+    let ours = fixture.files().pop().unwrap();
     let folder = ours.parent().unwrap().to_owned();
 
     // A file of another store under a name that could be ours, something unrelated, a torn write.
@@ -224,14 +224,14 @@ fn scanning_leaves_strangers_alone_and_clears_half_written_files() {
     let torn = folder.join("torn.part");
     fs::write(&torn, "half").unwrap();
 
-    let mut tier = FileTier::open(&desk.config(None)).unwrap();
+    let mut tier = FileTier::open(&fixture.config(None)).unwrap();
     assert_eq!(tier.scan().unwrap().objects, vec![described(1, 10)]);
     assert!(!torn.exists());
     tier.clear().unwrap();
     assert!(!ours.exists() && stranger.exists() && note.exists());
 }
 
-/// A disk that takes so many bytes and then is full.
+/// A disk that takes this many bytes and then is full.
 struct FullDisk {
     left: Arc<Mutex<usize>>,
 }
@@ -286,44 +286,44 @@ impl Disk for FullDisk {
 
 #[test]
 fn a_disk_that_fills_up_at_any_byte_leaves_nothing_behind() {
-    let desk = Desk::new();
+    let fixture = TierFixture::new();
     let object = described(1, 500);
-    desk.fill(0, &pattern(500));
+    fixture.fill(0, &pattern(500));
     let left = Arc::new(Mutex::new(usize::MAX));
     let disk = FullDisk { left: Arc::clone(&left) };
-    let mut tier = FileTier::on(disk, &desk.config(None)).unwrap();
-    tier.write(&object, desk.place(0)).unwrap();
+    let mut tier = FileTier::on(disk, &fixture.config(None)).unwrap();
+    tier.write(&object, fixture.place(0)).unwrap();
     let needed = tier.used_bytes() as usize;
     tier.remove(which(&object)).unwrap();
 
     for room in 0..needed {
         *left.lock().unwrap() = room;
-        let refused = tier.write(&object, desk.place(0));
+        let refused = tier.write(&object, fixture.place(0));
         assert!(matches!(refused, Err(Error::Full { free_bytes: 0, .. })), "{room}: {refused:?}");
-        assert_eq!(desk.files(), Vec::<PathBuf>::new(), "{room} bytes of room");
+        assert_eq!(fixture.files(), Vec::<PathBuf>::new(), "{room} bytes of room");
         assert_eq!(tier.used_bytes(), 0);
     }
     *left.lock().unwrap() = needed;
-    tier.write(&object, desk.place(0)).unwrap();
-    tier.read(which(&object), room(&object), &mut desk.writer(4096)).unwrap();
-    assert_eq!(desk.bytes(4096, 500), pattern(500));
+    tier.write(&object, fixture.place(0)).unwrap();
+    tier.read(which(&object), room(&object), &mut fixture.writer(4096)).unwrap();
+    assert_eq!(fixture.bytes(4096, 500), pattern(500));
 }
 
 /// One temporary file that could not be removed made the scan fail, and with it the start of every
 /// later daemon: what was in memory was lost, too.
 #[test]
 fn what_cannot_be_removed_or_read_is_skipped() {
-    let desk = Desk::new();
-    desk.fill(0, &pattern(10));
-    let mut tier = FileTier::open(&desk.config(None)).unwrap();
-    tier.write(&described(1, 10), desk.place(0)).unwrap();
-    let folder = desk.files().pop().unwrap().parent().unwrap().to_owned();
+    let fixture = TierFixture::new();
+    fixture.fill(0, &pattern(10));
+    let mut tier = FileTier::open(&fixture.config(None)).unwrap();
+    tier.write(&described(1, 10), fixture.place(0)).unwrap();
+    let folder = fixture.files().pop().unwrap().parent().unwrap().to_owned();
     // Folders stand for files that the system refuses to remove or to read.
     let object = described(2, 10);
     fs::create_dir(folder.join("x.part")).unwrap();
     let unreadable = folder.join(format!("{}-{:016x}.spill", object.id, object.serial));
     fs::create_dir(&unreadable).unwrap();
-    let mut tier = FileTier::open(&desk.config(None)).unwrap();
+    let mut tier = FileTier::open(&fixture.config(None)).unwrap();
     let scan = tier.scan().unwrap();
     assert_eq!(scan.objects, vec![described(1, 10)]);
     assert_eq!(scan.skipped.len(), 2, "{:?}", scan.skipped);
@@ -332,23 +332,23 @@ fn what_cannot_be_removed_or_read_is_skipped() {
 /// An object counted as corrupt for good when its folder was away for a moment.
 #[test]
 fn while_the_folder_is_away_nothing_is_absent() {
-    let desk = Desk::new();
+    let fixture = TierFixture::new();
     let object = described(1, 10);
-    desk.fill(0, &pattern(10));
-    let mut tier = FileTier::open(&desk.config(None)).unwrap();
-    tier.write(&object, desk.place(0)).unwrap();
-    let folder = desk.files().pop().unwrap().parent().unwrap().to_owned();
+    fixture.fill(0, &pattern(10));
+    let mut tier = FileTier::open(&fixture.config(None)).unwrap();
+    tier.write(&object, fixture.place(0)).unwrap();
+    let folder = fixture.files().pop().unwrap().parent().unwrap().to_owned();
     let away = folder.with_extension("away");
     fs::rename(&folder, &away).unwrap();
-    let read = tier.read(which(&object), room(&object), &mut desk.writer(4096));
+    let read = tier.read(which(&object), room(&object), &mut fixture.writer(4096));
     assert!(matches!(read, Err(Error::Io { .. })), "{read:?}");
     // Nor does the next daemon take an empty folder for it.
-    assert!(matches!(FileTier::again(&desk.config(None)).scan(), Err(Error::Io { .. })));
+    assert!(matches!(FileTier::again(&fixture.config(None)).scan(), Err(Error::Io { .. })));
     assert!(!folder.exists());
     fs::rename(&away, &folder).unwrap();
-    tier.read(which(&object), room(&object), &mut desk.writer(4096)).unwrap();
-    fs::remove_file(desk.files().pop().unwrap()).unwrap();
-    let read = tier.read(which(&object), room(&object), &mut desk.writer(4096));
+    tier.read(which(&object), room(&object), &mut fixture.writer(4096)).unwrap();
+    fs::remove_file(fixture.files().pop().unwrap()).unwrap();
+    let read = tier.read(which(&object), room(&object), &mut fixture.writer(4096));
     assert!(matches!(read, Err(Error::Absent { .. })), "{read:?}");
 }
 
@@ -358,11 +358,11 @@ fn while_the_folder_is_away_nothing_is_absent() {
 fn a_file_is_opened_for_others_to_read_alone() {
     use std::os::unix::fs::{FileExt, PermissionsExt};
 
-    let desk = Desk::new();
+    let fixture = TierFixture::new();
     let object = described(1, 5000);
-    desk.fill(0, &pattern(5000));
-    let mut tier = FileTier::open(&desk.config(None)).unwrap();
-    tier.write(&object, desk.place(0)).unwrap();
+    fixture.fill(0, &pattern(5000));
+    let mut tier = FileTier::open(&fixture.config(None)).unwrap();
+    tier.write(&object, fixture.place(0)).unwrap();
     let (fd, start) = tier.open(which(&object)).unwrap();
     let file = fs::File::from(fd);
     assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o400);
@@ -376,12 +376,12 @@ fn a_file_is_opened_for_others_to_read_alone() {
 
 #[test]
 fn a_file_that_is_not_what_was_written_is_not_opened() {
-    let desk = Desk::new();
+    let fixture = TierFixture::new();
     let object = described(1, 5000);
-    desk.fill(0, &pattern(5000));
-    let mut tier = FileTier::open(&desk.config(None)).unwrap();
-    tier.write(&object, desk.place(0)).unwrap();
-    let path = desk.files().remove(0);
+    fixture.fill(0, &pattern(5000));
+    let mut tier = FileTier::open(&fixture.config(None)).unwrap();
+    tier.write(&object, fixture.place(0)).unwrap();
+    let path = fixture.files().remove(0);
     let whole = fs::read(&path).unwrap();
     let (mut longer, mut damaged) = (whole.clone(), whole.clone());
     longer.push(0);
