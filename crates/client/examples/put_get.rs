@@ -34,7 +34,7 @@ fn main() -> Result<()> {
         Ok(())
     })?;
 
-    // Deleting takes an object out of sight; whoever reads it goes on reading.
+    // Deleting hides an object; a reader that has it keeps it.
     store.delete(&[id, name.id()])?;
     assert_eq!(buffer.data(), b"read where it lies");
     let error = store.get(&id, Some(Duration::ZERO)).expect_err("it was deleted");

@@ -1,4 +1,4 @@
-//! What became of submissions: who wants to know, and what the daemon refused.
+//! The outcome of submissions: which callers want it, and what the daemon refused.
 //!
 //! ```text
 //! submitted ─► awaited ─► its caller takes the verdict
@@ -26,7 +26,7 @@ struct Refusal {
     id: ObjectId,
 }
 
-/// Who wants to know whether a submission was refused.
+/// The receiver of the refusal of a submission, if there is one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// The next caller that submits or flushes.
@@ -145,8 +145,8 @@ impl Acks {
     /// The error that tells everything refused so far, once.
     #[inline]
     pub(crate) fn take_refusals(&mut self, doing: &'static str) -> Result<()> {
-        let is_told_all = self.refusals.is_empty() && self.refusals_dropped == 0;
-        if is_told_all && self.lost_with_store.is_none() {
+        let is_all_reported = self.refusals.is_empty() && self.refusals_dropped == 0;
+        if is_all_reported && self.lost_with_store.is_none() {
             return Ok(());
         }
         Err(self.refusals_error(doing))

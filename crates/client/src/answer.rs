@@ -1,4 +1,4 @@
-//! What the daemon answered to one request.
+//! The daemon's answer to one request.
 
 use std::os::fd::OwnedFd;
 

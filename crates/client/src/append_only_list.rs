@@ -70,7 +70,7 @@ mod tests {
         let chain = AppendOnlyList::new(1);
         let seen = chain.newest();
         assert_eq!(*chain.append_after(seen, 2), 2);
-        assert_eq!(*chain.append_after(seen, 3), 2, "somebody appended since this was seen");
+        assert_eq!(*chain.append_after(seen, 3), 2, "another thread appended since this was seen");
         let seen = chain.newest();
         chain.append_after(seen, 4);
         assert_eq!((chain.entry, *chain.newest()), (1, 4));

@@ -103,13 +103,13 @@ impl Drop for PinnedBuffer<'_> {
     }
 }
 
-/// An object pinned by a handle of its own. Clones share one pin, and the last one releases it.
+/// An object pinned by its own handle. Clones share one pin, and the last one releases it.
 ///
 /// It keeps its connection, so that a store that ends with its last client outlives its buffers.
 #[derive(Clone)]
-pub struct Buffer(Arc<Held>);
+pub struct Buffer(Arc<BufferInner>);
 
-struct Held {
+struct BufferInner {
     /// `None` only while it is dropped.
     body: Option<Body>,
     fork: u64,
@@ -150,7 +150,7 @@ impl Buffer {
         store: Client,
     ) -> Self {
         let (fork, touches) = (connection.fork(), connection.is_exact());
-        Self(Arc::new(Held { body: Some(Body::Ledger(view)), fork, touches, store }))
+        Self(Arc::new(BufferInner { body: Some(Body::Ledger(view)), fork, touches, store }))
     }
 
     pub(crate) fn counted(
@@ -160,7 +160,7 @@ impl Buffer {
     ) -> Self {
         let body = Some(Body::Counted(view));
         // The daemon notices these releases by itself.
-        Self(Arc::new(Held { body, fork: connection.fork(), touches: false, store }))
+        Self(Arc::new(BufferInner { body, fork: connection.fork(), touches: false, store }))
     }
 
     /// An error in a process that was forked from the one that got this: the pin stayed there, and
@@ -256,7 +256,7 @@ impl fmt::Debug for Buffer {
     }
 }
 
-impl Drop for Held {
+impl Drop for BufferInner {
     fn drop(&mut self) {
         if self.fork != fork::generation() {
             mem::forget(self.body.take());

@@ -22,7 +22,7 @@ pub struct Client(pub(crate) Arc<Handle>);
 pub(crate) struct Handle {
     socket: PathBuf,
     options: ConnectOptions,
-    /// One for this process, behind those of the processes that it was forked from.
+    /// One for this process, after those of the processes it was forked from.
     processes: AppendOnlyList<Process>,
     /// By serial, so that a digest is never that of another incarnation.
     digests: Mutex<HashMap<u64, [u8; 32]>>,

@@ -251,7 +251,7 @@ impl Connection {
                     self.store_change_unreported.store(false, Ordering::Relaxed);
                     return Err(error);
                 }
-                Step::Broken(link) => self.mend(link, deadline)?,
+                Step::Broken(link) => self.restore_connection(link, deadline)?,
                 Step::TimedOut => return Ok(None),
             }
         }
@@ -291,8 +291,8 @@ impl Connection {
             // Held while serving; the store's last handle closes the calls, which ends the loop.
             if let Some(connection) = connection.upgrade() {
                 while let Some(link) = connection.rpc.serve() {
-                    // Without a deadline, and with nobody to interrupt it, this has no error.
-                    let _ = connection.mend(link, Deadline::NEVER);
+                    // Without a deadline, and without an interrupt check, this has no error.
+                    let _ = connection.restore_connection(link, Deadline::NEVER);
                 }
             }
         };

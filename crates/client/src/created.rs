@@ -1,4 +1,4 @@
-//! Objects with memory of their own: created and sealed over the socket, and what is given up.
+//! Objects with their own memory: created and sealed over the socket, and what is given up.
 
 use std::io;
 
@@ -26,7 +26,7 @@ pub(crate) struct ObjectMemory {
     pub(crate) warm: bool,
 }
 
-/// Has the daemon reserve an id and memory of its own for it.
+/// Has the daemon reserve an id and dedicated memory for it.
 pub(crate) fn create_large(
     connection: &Connection,
     session: &Session,
@@ -69,7 +69,7 @@ pub(crate) fn write_created(
     threads: usize,
 ) -> Result<()> {
     if !created.warm {
-        // Nobody has touched these pages: writing through the descriptor spares the faults.
+        // These pages were never touched: writing through the descriptor spares the faults.
         match fill_untouched(&mut created.span, payload) {
             Ok(()) => return Ok(()),
             // The memory is closed to new writers already; the mapping was made before.
@@ -113,7 +113,7 @@ pub(crate) fn seal(
             if !connection.is_current(session) {
                 return Err(Error::forgotten(doing, target));
             }
-            // Nobody can seal it any more; its id and its memory are free.
+            // It cannot be sealed any more; its id and its memory are free.
             abandon(connection, session, id);
             Err(Error::of_failure(doing, failure).about(target))
         }

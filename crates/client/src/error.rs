@@ -43,7 +43,7 @@ impl Error {
         }))
     }
 
-    /// An error of the operating system. Running out of descriptors has a code of its own.
+    /// An error of the operating system. Running out of descriptors has its own code.
     pub fn io(doing: &'static str, source: io::Error) -> Self {
         let descriptors = [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE];
         let out =
@@ -139,7 +139,7 @@ impl Error {
         self.0.id
     }
 
-    /// What was asked for, in the unit of the matter (bytes, count), or 0.
+    /// What was asked for, in bytes or as a count, or 0.
     pub fn wanted(&self) -> u64 {
         self.0.wanted
     }
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn running_out_of_descriptors_is_told_apart() {
+    fn running_out_of_descriptors_is_distinguished() {
         let system = |errno: rustix::io::Errno| {
             Error::io("mapping", io::Error::from_raw_os_error(errno.raw_os_error()))
         };

@@ -82,7 +82,7 @@ impl Client {
     }
 
     /// What the daemon pins for this client. `None` when the connection broke meanwhile: without a
-    /// channel every connection is another session, with pins of its own and perhaps of another
+    /// channel every connection is another session, with its own pins and perhaps of another
     /// store, in which the same numbers of extents mean other memory.
     fn get_counted(
         &self,

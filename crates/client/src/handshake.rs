@@ -37,7 +37,7 @@ pub(crate) struct Handshake {
     pub(crate) fds: Vec<OwnedFd>,
 }
 
-/// Who says hello.
+/// The client that says hello.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Caller<'a> {
     pub(crate) socket: &'a Path,
@@ -75,11 +75,11 @@ pub(crate) struct Timeouts {
 #[derive(Debug)]
 pub(crate) enum HandshakeError {
     /// No daemon listens, or it went away in between.
-    Nobody(Error),
+    NoDaemon(Error),
     /// The daemon has more connections to accept than may wait for it.
     Busy(Error),
     /// The daemon refused, or this process cannot connect to anything.
-    ForGood(Error),
+    Permanent(Error),
     /// The caller was interrupted, or has no more time of its own.
     Ended(Error),
 }
@@ -87,9 +87,10 @@ pub(crate) enum HandshakeError {
 impl HandshakeError {
     pub(crate) fn into_error(self) -> Error {
         match self {
-            Self::Nobody(error) | Self::Busy(error) | Self::ForGood(error) | Self::Ended(error) => {
-                error
-            }
+            Self::NoDaemon(error)
+            | Self::Busy(error)
+            | Self::Permanent(error)
+            | Self::Ended(error) => error,
         }
     }
 }
@@ -106,14 +107,14 @@ pub(crate) fn connect_within(
     let mut pause = RETRY_FIRST;
     loop {
         let (error, is_late) = match connect_once(caller, timeouts.own, resume()) {
-            Err(HandshakeError::Nobody(error)) => (error, timeouts.until.is_past()),
+            Err(HandshakeError::NoDaemon(error)) => (error, timeouts.until.is_past()),
             Err(HandshakeError::Busy(error)) => {
                 (error, timeouts.until.is_past() && busy_until.is_past())
             }
             outcome => return outcome,
         };
         if is_late || !wanted() {
-            return Err(HandshakeError::Nobody(error));
+            return Err(HandshakeError::NoDaemon(error));
         }
         edge::sleep(interrupt::pause(pause, timeouts.own));
         interrupt::check(CONNECTING).map_err(HandshakeError::Ended)?;
@@ -131,7 +132,7 @@ fn connect_once(
 ) -> Result<Handshake, HandshakeError> {
     let connection = Connection::connect(caller.socket).map_err(|error| refused(caller, error))?;
     let owner =
-        check_owner(caller.socket, &connection, caller.owner).map_err(HandshakeError::ForGood)?;
+        check_owner(caller.socket, &connection, caller.owner).map_err(HandshakeError::Permanent)?;
     let hello = Hello {
         version: PROTOCOL_VERSION,
         name: caller.name.to_owned(),
@@ -140,12 +141,12 @@ fn connect_once(
     };
     let request = Request::Hello(hello);
     let frame = frame::encode_request(HELLO_NUMBER, &request)
-        .map_err(|bad| HandshakeError::ForGood(Error::of_frame(CONNECTING, &bad)))?;
+        .map_err(|bad| HandshakeError::Permanent(Error::of_frame(CONNECTING, &bad)))?;
     // The first message of a connection always finds room.
     match connection.try_send(&frame, &[]) {
         // The daemon turned the connection away, and said why before it closed it.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
-        sent => sent.map_err(|error| HandshakeError::Nobody(gone(caller, &error)))?,
+        sent => sent.map_err(|error| HandshakeError::NoDaemon(gone(caller, &error)))?,
     }
     let answer_by = Deadline::after(caller.answer_timeout);
     let until = answer_by.earlier(own);
@@ -154,7 +155,7 @@ fn connect_once(
         if own.is_past() {
             return Err(HandshakeError::Ended(error));
         }
-        return Err(HandshakeError::ForGood(error.with_detail(format!(
+        return Err(HandshakeError::Permanent(error.with_detail(format!(
             "the daemon on {} did not answer within {:?}: it is stopped or overloaded",
             caller.socket.display(),
             caller.answer_timeout
@@ -163,23 +164,23 @@ fn connect_once(
     let mut bytes = Vec::new();
     let received = connection
         .recv(&mut bytes, false)
-        .map_err(|error| HandshakeError::Nobody(gone(caller, &error)))?;
+        .map_err(|error| HandshakeError::NoDaemon(gone(caller, &error)))?;
     if received.bytes == 0 {
         let error = io::Error::from(io::ErrorKind::UnexpectedEof);
-        return Err(HandshakeError::Nobody(gone(caller, &error)));
+        return Err(HandshakeError::NoDaemon(gone(caller, &error)));
     }
     if received.truncated {
-        return Err(HandshakeError::ForGood(Error::new(Code::OutOfDescriptors, CONNECTING)));
+        return Err(HandshakeError::Permanent(Error::new(Code::OutOfDescriptors, CONNECTING)));
     }
     match frame::decode_from_daemon(&bytes) {
         Ok(FromDaemon::Reply(HELLO_NUMBER, Reply::Welcome(welcome))) => {
             Ok(Handshake { connection, owner, welcome, fds: received.fds })
         }
         Ok(FromDaemon::Reply(_, Reply::Failed(failure))) => {
-            Err(HandshakeError::ForGood(Error::of_failure(CONNECTING, failure)))
+            Err(HandshakeError::Permanent(Error::of_failure(CONNECTING, failure)))
         }
-        Ok(_) => Err(HandshakeError::ForGood(Error::unexpected(CONNECTING))),
-        Err(bad) => Err(HandshakeError::ForGood(Error::of_frame(CONNECTING, &bad))),
+        Ok(_) => Err(HandshakeError::Permanent(Error::unexpected(CONNECTING))),
+        Err(bad) => Err(HandshakeError::Permanent(Error::of_frame(CONNECTING, &bad))),
     }
 }
 
@@ -188,13 +189,13 @@ fn refused(caller: Caller<'_>, error: io::Error) -> HandshakeError {
         io::ErrorKind::NotFound
         | io::ErrorKind::ConnectionRefused
         | io::ErrorKind::ConnectionReset
-        | io::ErrorKind::Interrupted => HandshakeError::Nobody(gone(caller, &error)),
+        | io::ErrorKind::Interrupted => HandshakeError::NoDaemon(gone(caller, &error)),
         io::ErrorKind::WouldBlock => HandshakeError::Busy(gone(caller, &error)),
         io::ErrorKind::PermissionDenied => {
             let text = format!("{} does not admit this user", caller.socket.display());
-            HandshakeError::ForGood(Error::new(Code::NotPermitted, CONNECTING).with_detail(text))
+            HandshakeError::Permanent(Error::new(Code::NotPermitted, CONNECTING).with_detail(text))
         }
-        _ => HandshakeError::ForGood(
+        _ => HandshakeError::Permanent(
             Error::io(CONNECTING, error).with_detail(caller.socket.display().to_string()),
         ),
     }

@@ -65,7 +65,7 @@ mod tests {
 
     /// Ids of one client had their first 24 digits in common: nothing short told them apart.
     #[test]
-    fn the_first_digits_tell_ids_of_one_maker_apart() {
+    fn the_first_digits_distinguish_ids_of_one_maker() {
         let mut ids = Ids::new();
         let starts: HashSet<_> =
             (0..70_000).map(|_| ids.next().to_string()[..8].to_owned()).collect();

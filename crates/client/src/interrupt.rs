@@ -1,7 +1,7 @@
 //! Ending a call early.
 //!
 //! Every call of the client that sleeps does so in steps. Between two of them it asks whether its
-//! caller still wants it, if the caller said how to ask: a language with signal handlers of its own
+//! caller still wants it, if the caller said how to ask: a language with its own signal handlers
 //! runs them there. A signal ends a step at once.
 
 use std::cell::Cell;
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn sleeps_are_short_only_where_somebody_asks() {
+    fn sleeps_are_short_only_with_an_interrupt_check() {
         let wanted = Duration::from_secs(5);
         assert_eq!(pause(wanted, Deadline::NEVER), wanted);
         assert!(interruptible(|| false, || pause(wanted, Deadline::NEVER)) <= STEP);

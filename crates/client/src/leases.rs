@@ -43,7 +43,7 @@ const QUIET: Duration = Duration::from_secs(5);
 const FAULT_BYTES: u64 = 1 << 20;
 
 /// Writable mappings that are kept for extents that will be written again, where a mapping that was
-/// given up can be made anew.
+/// given up can be made again.
 const MAPS_MAX: usize = 128;
 
 /// What must happen before an object can be carved.
@@ -91,7 +91,7 @@ impl CurrentLease {
 pub(crate) struct Leases {
     current: Option<CurrentLease>,
     waiting: VecDeque<Range>,
-    /// Granted ranges on their way from `waiting` or an answer to `current`, while somebody maps
+    /// Granted ranges on their way from `waiting` or an answer to `current`, while a thread maps
     /// them.
     mapping: Vec<Range>,
     maps: HashMap<ExtentId, LeaseMapping>,
@@ -108,7 +108,7 @@ pub(crate) struct Leases {
 }
 
 /// The least footprint of an object that is not carved from a lease in a store of this capacity.
-/// The daemon gives those an extent of their own, or a lease would be too large a share.
+/// The daemon gives those their own extent, or a lease would be too large a share.
 pub(crate) fn large_bytes(capacity_bytes: u64) -> u64 {
     let arena = (capacity_bytes / 16).clamp(1 << 20, ARENA_EXTENT_BYTES);
     LARGE_OBJECT_BYTES.min(arena / 4).min(capacity_bytes / LEASE_SHARE + 1)
@@ -194,7 +194,7 @@ impl Leases {
         self.current.as_mut().map(|current| (current.extent, &mut current.span))
     }
 
-    /// Whether to ask for the lease behind the current one now, and for how much.
+    /// Whether to ask for the lease after the current one now, and for how much.
     #[inline]
     pub(crate) fn ask_ahead(&mut self, footprint: u64) -> Option<(u64, u64)> {
         let left = self.current.as_ref().map_or(0, |current| current.span.len() as u64);
@@ -230,7 +230,7 @@ impl Leases {
     /// Whatever was asked for may never be answered: the next put may ask again.
     ///
     /// A refusal does not lead here: a daemon that has no range to spare is not asked again before
-    /// the current lease is used up, when a put asks on the socket and hears why.
+    /// the current lease is used up, when a put asks on the socket and is told why.
     pub(crate) fn forget_asking(&mut self) {
         self.asked = false;
     }

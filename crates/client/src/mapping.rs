@@ -106,8 +106,8 @@ pub(crate) fn map_created(
     strict: bool,
 ) -> Result<Span> {
     let range = granted.range;
-    // Pages that are there are mapped at once; those that are not are better written through
-    // the descriptor, or faulted in by whoever fills them in place.
+    // Pages that are there are mapped at once; those that are not are better written through the
+    // descriptor, or faulted in by the thread that fills them in place.
     let exact = range.bytes == granted.extent_bytes;
     let populate = if granted.warm && exact { Populate::Yes } else { Populate::No };
     let mapped = || {

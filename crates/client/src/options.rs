@@ -1,4 +1,4 @@
-//! What a caller may choose when it connects, starts a store or makes an object.
+//! The options for connecting, starting a store and making an object.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -31,7 +31,7 @@ pub struct ConnectOptions {
     pub reconnect_timeout: Duration,
     /// For how long the daemon may leave a question unanswered before that is an error. What takes
     /// it time, such as making room for a large object, may take longer, as long as it answers
-    /// other questions meanwhile. Waits for objects have timeouts of their own.
+    /// other questions meanwhile. Waits for objects have their own timeouts.
     pub request_timeout: Duration,
     /// The user (uid) whose store this may be. `None`: this user's own or root's, or one whose
     /// socket lies where none but its owner can have put it, see [`crate::Client::owner`].
@@ -82,7 +82,7 @@ pub struct PutOptions {
     pub id: Option<ObjectId>,
     /// The name. Its id is the object's id, so `id` must then be absent or the same.
     pub name: Option<Name>,
-    /// Bytes of metadata, which lie behind the data.
+    /// Bytes of metadata, which follow the data.
     pub metadata: Vec<u8>,
     /// What the store may do with the object when memory is short.
     pub policy: Policy,
@@ -98,8 +98,8 @@ pub struct PutOptions {
     pub strict: bool,
     /// Whether an object that has the chosen id or name already is replaced. The new one takes its
     /// place in one step when it is sealed: others find one or the other, also when this process or
-    /// the daemon dies. Who reads the old one keeps it. [`Code::InUse`] when a composite holds it.
-    /// Until then there is memory for both.
+    /// the daemon dies. A reader of the old one keeps it. [`Code::InUse`] when a composite holds
+    /// it. Until then there is memory for both.
     ///
     /// [`Code::InUse`]: crate::Code::InUse
     pub replace: bool,

@@ -1,7 +1,7 @@
 //! Whose store a socket leads to.
 //!
 //! A path alone proves nothing: in a directory that others can write to, another user may have made
-//! the socket first and serve what it likes, also Python objects that run code when they are read.
+//! the socket first and serve anything, also Python objects that run code when they are read.
 //! So the daemon's user, as the kernel names it, must be one of these:
 //!
 //! - the caller's own, or root, which may do everything anyway;

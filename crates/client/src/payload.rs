@@ -1,4 +1,4 @@
-//! What one object is made of, before it has a place: its checked options and its bytes.
+//! The parts of one object before it has a place: its checked options and its bytes.
 
 use std::time::Duration;
 
@@ -113,7 +113,7 @@ mod tests {
     use plasmon_proto::Name;
 
     #[test]
-    fn pieces_lie_one_behind_the_other_and_empty_ones_vanish() {
+    fn pieces_follow_each_other_and_empty_ones_vanish() {
         let data: [&[u8]; 4] = [b"ab", b"", b"c", b""];
         let payload = Payload { data: &data, metadata: b"", attributes: b"xyz" };
         let pieces: Vec<_> = payload.pieces().collect();

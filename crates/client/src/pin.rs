@@ -1,6 +1,6 @@
 //! Pinning objects: in the shared index, and for clients without a channel by the daemon.
 //!
-//! What is pinned may lie in memory, or be listed by a table, that this client has not mapped yet;
+//! A pinned object may lie in memory, or be listed by a table, that this client has not mapped yet;
 //! then it asks the daemon for the descriptor.
 
 use std::os::fd::OwnedFd;
@@ -12,7 +12,7 @@ use plasmon_proto::{Code, ObjectId};
 use plasmon_shm::ledger::TooManyPins;
 use plasmon_shm::map::{Populate, ReadMap};
 use plasmon_shm::memfd::Memfd;
-use plasmon_shm::reader::{Held, ReadOutcome, View};
+use plasmon_shm::reader::{ReadOutcome, UnmappedPin, View};
 
 use crate::buffer::{CountedPin, PinnedBuffer};
 use crate::connection::Connection;
@@ -27,7 +27,7 @@ pub(crate) const MAPPING: &str = "mapping an object's memory";
 /// reader may want little of them.
 const POPULATE_BYTES_MAX: u64 = 4 << 20;
 
-/// How often one get connects again because the daemon parted from the connection.
+/// How often one get connects again because the daemon closed the connection.
 pub(crate) const RECONNECTS_MAX: u32 = 3;
 
 /// How often one get asks in which slot an object is, because the index moved meanwhile.
@@ -91,7 +91,7 @@ fn pin_slowly<'a>(
                 if let Some(view) = map_held(connection, channel, held)? {
                     return Ok(Some(view));
                 }
-                // The index of a store that has ended would be asked for ever.
+                // The index of a store that has ended would be asked forever.
                 if !is_current_channel(connection, channel) {
                     return Ok(None);
                 }
@@ -131,7 +131,7 @@ pub(crate) fn pin_stray<'a>(
     Ok(None)
 }
 
-/// Connects again after the daemon parted from this connection. False when this client has
+/// Connects again after the daemon closed this connection. False when this client has
 /// another channel now, which the next look goes through.
 fn comes_back(connection: &Connection, channel: &Channel, disconnects: u32) -> Result<bool> {
     // Whatever is asked shows that the connection is gone.
@@ -174,7 +174,7 @@ fn switch_index(connection: &Connection, channel: &Channel) -> Result<bool> {
 fn map_held<'a>(
     connection: &Connection,
     channel: &'a Channel,
-    held: Held<'a>,
+    held: UnmappedPin<'a>,
 ) -> Result<Option<View<'a>>> {
     let image = held.image();
     let (Placement { extent, offset }, sizes) = (image.placement, image.meta.sizes);
@@ -255,7 +255,7 @@ pub(crate) fn map_counted(
         false => KeptMap::Kept(Arc::clone(&map)),
     };
     let mut maps = memory.maps.lock().unwrap_or_else(PoisonError::into_inner);
-    // Nobody tells this client which extents are gone: those that nobody reads go now.
+    // This client is not notified which extents are gone: those without readers go now.
     maps.retain(|_, map| map.is_used());
     maps.insert(extent, kept);
     Ok(Some(map))

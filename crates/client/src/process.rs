@@ -1,4 +1,4 @@
-//! What one process has of a store: its connection, and what its puts share.
+//! The state of a store in one process: its connection, and what its puts share.
 //!
 //! A forked child inherits its parent's memory but must not use its parent's connection, so every
 //! process has a [`Process`] of its own, made at first use. What only asks, waits or reads takes
@@ -22,7 +22,7 @@ const COPY_THREADS_MAX: usize = 6;
 /// The same where the caller says how many: more are not started.
 const COPY_THREADS_GIVEN_MAX: usize = 64;
 
-/// What one process has of a store.
+/// The state of a store in one process.
 #[derive(Debug)]
 pub(crate) struct Process {
     pub(crate) connection: Arc<Connection>,

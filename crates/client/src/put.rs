@@ -3,7 +3,7 @@
 //! ```text
 //! small:  lock ─ reserve ─ (copy) ─ Put record ─ unlock            no system call, no answer
 //! medium: lock ─ reserve ─ unlock ─ copy ─ lock ─ Put ─ unlock     others write meanwhile
-//! large:  Create ─► memory of its own ─ copy ─► Seal               two round trips
+//! large:  Create ─► dedicated memory ── copy ─► Seal               two round trips
 //! ```
 
 use std::sync::Arc;
@@ -161,7 +161,7 @@ impl Process {
             let part = span.take(plan.footprint as usize);
             writing.leases.opened(range);
             drop(writing);
-            // There were so many bytes under the lock that was held until now.
+            // This many bytes were copied under the lock that was held until now.
             if let Some(mut part) = part {
                 fill(&mut part, payload, self.copy_threads());
             }
@@ -201,7 +201,7 @@ impl Process {
                 }
             }
         }
-        // Every verdict is taken, also behind an error: one that nobody takes would stay for ever.
+        // Every verdict is taken, also after an error: one that is not taken would stay forever.
         for (position, id) in awaited {
             let verdict = acknowledge(&self.connection, &session, PUTTING, position, id);
             outcome = outcome.and(verdict);
@@ -341,7 +341,7 @@ impl Process {
                     outcome => outcome?,
                 }
             }
-            // Answered behind everything that was sent before, on the ring or on the socket.
+            // Answered after everything that was sent before, on the ring or on the socket.
             _ => {
                 self.connection.command(FLUSHING, Request::Sync)?;
                 unread.inspect(|returned| self.connection.rpc().returns_read(*returned));

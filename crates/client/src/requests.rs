@@ -72,7 +72,7 @@ pub(crate) struct Requests {
     /// What the socket did not take.
     refused: Option<Message>,
     returns: Returns,
-    /// Requests that somebody is signalled about, and that are not answered.
+    /// Requests whose answer rings a doorbell, and that are not answered.
     signalled: usize,
     /// How often something was taken back, and how many of these the daemon is known to have read.
     returned: u64,
@@ -138,7 +138,7 @@ impl Requests {
     }
 
     /// Anything else whose answer is of no interest.
-    pub(crate) fn tell(&mut self, request: Request) {
+    pub(crate) fn send_unanswered(&mut self, request: Request) {
         self.returned += 1;
         self.returns.others.push_back(request);
     }
@@ -187,8 +187,8 @@ impl Requests {
         self.refused.is_some() || !self.returns.is_empty() || !self.unsent.is_empty()
     }
 
-    /// How many answers are on their way that nobody waits for. They have to be read all the same:
-    /// the daemon reads no more from a client that leaves many of them unread.
+    /// The number of answers on their way that no thread waits for. They have to be read all the
+    /// same: the daemon reads no more from a client that leaves many of them unread.
     pub(crate) fn unanswered_returns(&self) -> usize {
         self.unanswered_returns.len()
     }
@@ -203,7 +203,7 @@ impl Requests {
         self.slots.get(&number).is_none_or(|slot| slot.answer.is_some())
     }
 
-    /// Whether somebody is to be signalled about an answer.
+    /// Whether an answer will ring a doorbell.
     pub(crate) fn has_signalled(&self) -> bool {
         self.signalled > 0
     }
@@ -332,7 +332,8 @@ impl Requests {
         self.unsent = numbers.into();
     }
 
-    /// The connection cannot be mended: everything unanswered fails. Gives what is to be signalled.
+    /// The connection cannot be restored: everything unanswered fails. Gives what is to be
+    /// signalled.
     pub(crate) fn fail_all(&mut self, why: &dyn Fn() -> Error) -> Vec<Arc<Doorbell>> {
         self.end_returns();
         self.unsent.clear();

@@ -10,7 +10,7 @@
 //!              │  ▲
 //!   link broken│  │ relink: asked again on the new connection
 //!              ▼  │
-//!            waiting for the mender ──(it gave up)──► failed ─► taken
+//!            waiting for a reconnect ──(it was given up)──► failed ─► taken
 //! ```
 //!
 //! Which requests there are is the business of [`crate::requests`]. Reconnecting itself is done by
@@ -58,7 +58,7 @@ const SERVE_STEP: Duration = Duration::from_secs(1);
 pub(crate) enum Step {
     /// The request at this position of the ones asked for was answered.
     Answered(usize, Result<Answer>),
-    /// The connection with this number is broken: mend it, then look again.
+    /// The connection with this number is broken: reconnect it, then look again.
     Broken(u64),
     /// The time has passed.
     TimedOut,
@@ -75,8 +75,8 @@ struct State {
     awaiting_room: bool,
     /// Messages sent since the socket was found empty.
     sent_unread: u32,
-    mending: bool,
-    /// The connection that is to be mended, once a thread has begun.
+    reconnecting: bool,
+    /// The connection that is to be restored, once a thread has begun.
     broken: Option<BrokenConnection>,
     closed: bool,
     sleepers: u32,
@@ -92,7 +92,7 @@ pub(crate) struct Rpc {
     state: Mutex<State>,
     changed: Condvar,
     /// For threads that sleep on events, see [`crate::wait::futex`].
-    news: AtomicU32,
+    changes: AtomicU32,
 }
 
 type Guard<'a> = MutexGuard<'a, State>;
@@ -108,14 +108,14 @@ impl Rpc {
             sending: false,
             awaiting_room: false,
             sent_unread: 0,
-            mending: false,
+            reconnecting: false,
             broken: None,
             closed: false,
             sleepers: 0,
             linked: None,
             fruitless: Fruitless::default(),
         };
-        Self { state: Mutex::new(state), changed: Condvar::new(), news: AtomicU32::new(0) }
+        Self { state: Mutex::new(state), changed: Condvar::new(), changes: AtomicU32::new(0) }
     }
 
     /// Sends a request, at the latest when a thread waits for an answer; the answer is collected
@@ -191,7 +191,7 @@ impl Rpc {
                 if deadline.is_past() {
                     return Ok(Step::TimedOut);
                 }
-                if state.link.is_none() && !state.mending {
+                if state.link.is_none() && !state.reconnecting {
                     return Ok(Step::Broken(state.link_number));
                 }
                 if until.is_past() {
@@ -234,20 +234,21 @@ impl Rpc {
     }
 
     /// What is woken when something changed that a thread may sleep on elsewhere than here.
-    pub(crate) fn news(&self) -> FutexEvent<'_> {
-        FutexEvent::new(&self.news)
+    pub(crate) fn changes(&self) -> FutexEvent<'_> {
+        FutexEvent::new(&self.changes)
     }
 
     /// Wakes the threads that sleep elsewhere.
-    pub(crate) fn tell_sleepers(&self) {
-        if let Err(error) = self.news().wake() {
+    pub(crate) fn wake_sleepers(&self) {
+        if let Err(error) = self.changes().wake() {
             // They look around after a while.
             tracing::warn!(%error, "cannot wake a thread that waits for an object");
         }
     }
 
     /// What a background thread does for requests that no caller waits for: sends and reads as long
-    /// as there are any. Gives the number of a connection to mend, `None` when everything is over.
+    /// as there are any. Gives the number of a connection to reconnect, `None` when everything is
+    /// over.
     pub(crate) fn serve(&self) -> Option<u64> {
         let mut state = self.lock();
         loop {
@@ -260,7 +261,7 @@ impl Rpc {
                 || is_linked && (is_unsent || state.requests.unanswered_returns() > 0);
             if !has_work {
                 state = self.sleep(state, Deadline::NEVER);
-            } else if !is_linked && !state.mending {
+            } else if !is_linked && !state.reconnecting {
                 return Some(state.link_number);
             } else {
                 // What other threads could not send meanwhile is sent after a while.
@@ -291,7 +292,7 @@ impl Rpc {
         state.closed = true;
         let link = state.link.take();
         let signals = state.requests.signals();
-        self.tell_all(&state);
+        self.notify_all_threads(&state);
         drop(state);
         if let Some(link) = link {
             // Wakes a thread that is reading; an error means that the connection has ended already.
@@ -340,13 +341,13 @@ impl Rpc {
                 }
                 Err(error) if is_break(&error) => {
                     state.link = None;
-                    self.tell_all(&state);
+                    self.notify_all_threads(&state);
                 }
                 Err(error) => {
                     let failed =
                         |number| state.requests.fail(number, Error::io("sending a request", error));
                     let signal = message.number.and_then(failed);
-                    state = self.told(state, signal);
+                    state = self.notified(state, signal);
                 }
             }
         }
@@ -398,7 +399,7 @@ impl Rpc {
         (state, ready.interrupted)
     }
 
-    /// Hands over what the caller, who said that it would, has read.
+    /// Hands over what the caller has read, as announced before.
     fn take_in(&self, read: Read, link_number: u64) -> Guard<'_> {
         let mut state = self.lock();
         state.reading = false;
@@ -418,12 +419,12 @@ impl Rpc {
                 None
             }
         };
-        self.told(state, signal)
+        self.notified(state, signal)
     }
 
     /// Tells every other thread that something changed, and the one that waits for this signal.
-    fn told<'a>(&'a self, state: Guard<'a>, signal: Option<Arc<Doorbell>>) -> Guard<'a> {
-        self.tell_all(&state);
+    fn notified<'a>(&'a self, state: Guard<'a>, signal: Option<Arc<Doorbell>>) -> Guard<'a> {
+        self.notify_all_threads(&state);
         let Some(signal) = signal else { return state };
         drop(state);
         ring(&signal);
@@ -431,11 +432,11 @@ impl Rpc {
     }
 
     /// Tells every other thread that something changed.
-    fn tell_all(&self, state: &Guard<'_>) {
+    fn notify_all_threads(&self, state: &Guard<'_>) {
         if state.sleepers > 0 {
             self.changed.notify_all();
         }
-        self.tell_sleepers();
+        self.wake_sleepers();
     }
 
     fn sleep<'a>(&'a self, mut state: Guard<'a>, until: Deadline) -> Guard<'a> {

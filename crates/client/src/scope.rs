@@ -14,7 +14,7 @@ use crate::connection::Connection;
 use crate::error::{Error, Result};
 use crate::interrupt;
 use crate::rpc::Step;
-use crate::scopes::{GivenUp, Scopes};
+use crate::scopes::{Aborted, Scopes};
 
 const ADDING: &str = "adding to a scope";
 const PUBLISHING: &str = "publishing a scope";
@@ -179,7 +179,7 @@ impl Connection {
     fn forget_ended_scopes(&self) {
         let open = self.scopes().open();
         for (scope, given_up) in open {
-            if let Some(GivenUp { request: Some(request) }) = given_up
+            if let Some(Aborted { request: Some(request) }) = given_up
                 && self.rpc().look(request)
                 && self.has_ended(request)
             {
@@ -202,7 +202,7 @@ impl Connection {
         let open = self.scopes().open();
         for (scope, given_up) in open {
             self.tell_of_scope(scope, true);
-            if let Some(GivenUp { request }) = given_up {
+            if let Some(Aborted { request }) = given_up {
                 // It may be sent already, before the daemon was told of the scope.
                 request.into_iter().for_each(|request| self.abandon_request(request));
                 self.ask_to_give_up(scope);
@@ -216,13 +216,13 @@ impl Connection {
         let ended = self.scopes().end_all();
         for scope in ended {
             let end = Request::EndScope { scope, publish: false };
-            self.take_back(|requests| requests.tell(end));
+            self.take_back(|requests| requests.send_unanswered(end));
         }
     }
 
     fn tell_of_scope(&self, scope: u64, again: bool) {
         for request in self.scope_requests(scope, again) {
-            self.take_back(|requests| requests.tell(request));
+            self.take_back(|requests| requests.send_unanswered(request));
         }
     }
 

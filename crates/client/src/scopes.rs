@@ -16,12 +16,12 @@ pub(crate) struct Scopes {
 struct OpenScope {
     ids: BTreeSet<ObjectId>,
     /// Whether it was given up and the daemon is not known to have ended it.
-    given_up: Option<GivenUp>,
+    given_up: Option<Aborted>,
 }
 
 /// A scope that was given up without waiting for the daemon.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct GivenUp {
+pub(crate) struct Aborted {
     /// The number of the request that ends it, if there is one.
     pub(crate) request: Option<u64>,
 }
@@ -53,7 +53,7 @@ impl Scopes {
     /// The daemon has to be told, or was told with this request, that the scope is given up.
     pub(crate) fn give_up(&mut self, scope: u64, request: Option<u64>) {
         if let Some(open) = self.open.get_mut(&scope) {
-            open.given_up = Some(GivenUp { request });
+            open.given_up = Some(Aborted { request });
         }
     }
 
@@ -81,7 +81,7 @@ impl Scopes {
     }
 
     /// The scopes that have not ended, and whether they are given up.
-    pub(crate) fn open(&self) -> Vec<(u64, Option<GivenUp>)> {
+    pub(crate) fn open(&self) -> Vec<(u64, Option<Aborted>)> {
         self.open.iter().map(|(number, open)| (*number, open.given_up)).collect()
     }
 

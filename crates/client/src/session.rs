@@ -77,7 +77,7 @@ pub(crate) struct Session {
 /// How the session reads and pins.
 #[derive(Debug)]
 pub(crate) enum Memory {
-    /// In the shared index, with a ledger and rings of its own.
+    /// In the shared index, with its own ledger and rings.
     Channel(Channel),
     /// By asking the daemon, which counts the pins.
     Socket(SocketMemory),
@@ -218,7 +218,7 @@ impl Session {
         drop(dropped);
     }
 
-    /// Unmaps what is gone, whatever this client heard of it.
+    /// Unmaps what is gone, whether this client was notified or not.
     pub(crate) fn let_go(&self) {
         let Some(channel) = self.channel() else { return };
         let mut writing = self.writing();
@@ -229,7 +229,7 @@ impl Session {
     }
 
     /// Keeps a writable mapping for the next time. A client without a channel does so only at level
-    /// leased, where it could not make the mapping anew: it is not told when the extent is gone,
+    /// leased, where it could not make the mapping again: it is not told when the extent is gone,
     /// and has to ask.
     pub(crate) fn keep_map(&self, extent: ExtentId, map: &Arc<WriteExtent>) {
         if self.channel().is_none() && self.welcome.level != Level::Leased {
@@ -242,7 +242,7 @@ impl Session {
     }
 
     /// Keeps the mapping of a growing extent for the next time that this client is given it.
-    /// Without a channel nobody would say when the extent is gone.
+    /// Without a channel there would be no notice when the extent is gone.
     pub(crate) fn keep_growing_map(&self, extent: ExtentId, map: GrowingMap) {
         if self.channel().is_none() {
             return;
@@ -299,7 +299,7 @@ impl Session {
         };
         let doorbell = Arc::new(Doorbell::adopt(doorbell));
         *channel.doorbell.lock().unwrap_or_else(PoisonError::into_inner) = doorbell;
-        // Extents that grew ended with the daemon before this one, which told nobody.
+        // Extents that grew ended with the daemon before this one, which notified no client.
         let mut writing = self.writing();
         let mut dropped = writing.drain(&channel.reader);
         writing.forget_gone(&channel.reader, &mut dropped);
@@ -313,10 +313,10 @@ impl Session {
         }
         let announced: Vec<ObjectId> = self.writing().announced.iter().copied().collect();
         for id in announced {
-            // A daemon that was restarted has forgotten what had no memory of its own.
+            // A daemon that was restarted has forgotten objects without their own memory.
             self.submit_muted(channel, Submission::Announce { id });
         }
-        // Records may have come into the ring while nobody could be woken.
+        // Records may have come into the ring while no thread could be woken.
         channel.reader.channel().forget_rung();
         channel.ring();
         Ok(())
@@ -499,7 +499,8 @@ impl WriteState {
         self.creating.contains_key(id)
     }
 
-    /// A range that was carved is out of the ring's hands again: as submitted next, or carved anew.
+    /// A range that was carved is out of the ring's hands again: as submitted next, or carved
+    /// again.
     pub(crate) fn close_again(&mut self, range: Range, submits: bool) -> Result<()> {
         let is_leased = self.leases.closed(&range);
         match (is_leased, submits) {

@@ -13,7 +13,7 @@ use crate::client::{Client, Handle};
 /// Objects that are looked at.
 const LOOKED_AT_MAX: usize = 4096;
 
-/// One letter in so many may be wrong, missing or too many, and at least one.
+/// One letter out of this many may be wrong, missing or extra, and at least one.
 const LETTERS_PER_MISTAKE: usize = 3;
 
 /// The longest name that is compared: the time that takes grows with its square.

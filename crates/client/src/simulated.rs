@@ -1,4 +1,4 @@
-//! What only the simulator does to a client. See `tests/sim`.
+//! Operations that only the simulator performs on a client. See `tests/sim`.
 
 use std::os::fd::OwnedFd;
 

@@ -250,7 +250,7 @@ fn already_running(socket: &Path) -> Error {
     Error::new(Code::AlreadyRunning, STARTING).with_detail(detail)
 }
 
-/// The end of what was logged behind `start`, for the error that quotes it.
+/// The end of what was logged after `start`, for the error that quotes it.
 fn tail(log: &mut File, start: u64) -> String {
     let length = log.metadata().map_or(start, |metadata| metadata.len());
     let from = start.max(length.saturating_sub(LOG_TAIL_BYTES));

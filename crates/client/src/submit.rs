@@ -68,7 +68,7 @@ pub(crate) fn submit<'a>(
         let submitted = channel.submit(rest);
         if submitted.count > 0 && first.is_none() {
             first = Some(submitted.position);
-            // Under the same lock as the submission: nobody else can have drained the
+            // Under the same lock as the submission: no other thread can have drained the
             // completions in between and taken the verdict for a stray refusal.
             match verdict {
                 Verdict::Kept => {}
@@ -148,7 +148,7 @@ pub(crate) fn await_applied(
             return Err(Error::new(Code::Disconnected, APPLYING)
                 .with_detail("the daemon restarted and does not know of earlier submissions"));
         }
-        // Answered only by a daemon that lives, and only behind everything submitted before.
+        // Answered only by a live daemon, and only after everything submitted before.
         connection.ask(APPLYING, Request::Sync)?;
     }
 }

@@ -1,4 +1,4 @@
-//! Notifications about the lives of objects, on a connection of their own.
+//! Notifications about the lives of objects, on their own connection.
 //!
 //! The daemon queues notices for each subscriber and says at which point it had to drop some. When
 //! the daemon itself goes away, the subscription connects to the next one and says that an unknown
@@ -121,7 +121,7 @@ fn subscribe(
     let timeouts = Timeouts { until: Deadline::after(options.reconnect_timeout), own };
     loop {
         match subscribe_once(caller, timeouts, filter, queue) {
-            Err(HandshakeError::Nobody(_)) if !timeouts.until.is_past() => {}
+            Err(HandshakeError::NoDaemon(_)) if !timeouts.until.is_past() => {}
             outcome => return outcome.map_err(HandshakeError::into_error),
         }
     }
@@ -137,9 +137,9 @@ fn subscribe_once(
     let connection = welcomed.connection;
     let request = Request::Subscribe { filter: filter.clone() };
     let frame = frame::encode_request(SUBSCRIBE_NUMBER, &request)
-        .map_err(|bad| HandshakeError::ForGood(Error::of_frame(SUBSCRIBING, &bad)))?;
+        .map_err(|bad| HandshakeError::Permanent(Error::of_frame(SUBSCRIBING, &bad)))?;
     let sent = connection.try_send(&frame, &[]);
-    sent.map_err(|error| HandshakeError::Nobody(Error::io(SUBSCRIBING, error)))?;
+    sent.map_err(|error| HandshakeError::NoDaemon(Error::io(SUBSCRIBING, error)))?;
     let answer_by = Deadline::after(caller.answer_timeout).earlier(timeouts.own);
     loop {
         if !await_message(&connection, SUBSCRIBING, answer_by).map_err(HandshakeError::Ended)? {
@@ -151,16 +151,16 @@ fn subscribe_once(
         match receive(&connection) {
             Ok(FromDaemon::Reply(SUBSCRIBE_NUMBER, Reply::Done)) => return Ok(connection),
             Ok(FromDaemon::Reply(_, Reply::Failed(failure))) => {
-                return Err(HandshakeError::ForGood(Error::of_failure(SUBSCRIBING, failure)));
+                return Err(HandshakeError::Permanent(Error::of_failure(SUBSCRIBING, failure)));
             }
             Ok(FromDaemon::Reply(..)) => {
-                return Err(HandshakeError::ForGood(Error::unexpected(SUBSCRIBING)));
+                return Err(HandshakeError::Permanent(Error::unexpected(SUBSCRIBING)));
             }
             Ok(FromDaemon::Push(push)) => take_push(push, queue),
             Err(ReceiveError::Nothing) => {}
             Err(ReceiveError::Broken) => {
                 let error = Error::new(Code::Disconnected, SUBSCRIBING);
-                return Err(HandshakeError::Nobody(error));
+                return Err(HandshakeError::NoDaemon(error));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Writing rests while the connection is mended.
+//! Writing rests while the connection is restored.
 //!
 //! ```text
 //! resume: told to the daemon ──► suspended ──► resumed: what is lost is known ──► go_on

@@ -32,7 +32,7 @@ pub struct Mapping {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
     /// Carved from a lease, where it has this range, announced, sealed through the ring; `awaited`
-    /// if the caller chose the id and is to hear the verdict.
+    /// if the caller chose the id and wants the verdict.
     Carved { awaited: bool, range: Range },
     /// Created and sealed through the socket, as `target`; `warm` if its pages were touched before.
     Created { warm: bool, target: ObjectId },

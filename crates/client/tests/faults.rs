@@ -10,7 +10,9 @@ use plasmon_client::{Client, Code, ConnectOptions, Error, Filter, ObjectState, P
 use plasmon_proto::frame::{FromDaemon, decode_from_daemon, encode_request};
 use plasmon_proto::message::{Hello, PROTOCOL_VERSION, Reply, Request};
 use plasmon_shm::Connection;
-use plasmon_testkit::{ChildProcess, PATIENCE, TestStore, errand, hear, id, pattern, say, until};
+use plasmon_testkit::{
+    ChildProcess, TEST_TIMEOUT, TestStore, errand, hear, id, pattern, say, until,
+};
 
 const MIB: u64 = 1 << 20;
 const NOW: Option<Duration> = Some(Duration::ZERO);
@@ -108,7 +110,7 @@ fn a_client_killed_at_any_step_leaks_nothing() {
 }
 
 #[test]
-fn whoever_waits_for_a_dead_creator_is_told_at_once() {
+fn a_wait_for_a_dead_creator_ends_at_once() {
     let node = TestStore::new(256 * MIB);
     for bytes in [1000, LARGE] {
         let mut child = ChildProcess::start(&node, &format!("write {bytes}"));
@@ -235,7 +237,7 @@ fn waits_are_asked_again_of_the_next_daemon() {
     let node = TestStore::new(64 * MIB);
     let (store, observer) = (node.connect(), node.connect());
     thread::scope(|scope| {
-        let waiting = scope.spawn(|| store.get(&id(5), Some(PATIENCE)).unwrap().to_vec());
+        let waiting = scope.spawn(|| store.get(&id(5), Some(TEST_TIMEOUT)).unwrap().to_vec());
         let mut pending = store.start_wait(&[id(5)], 0, None).unwrap();
         until("they wait", || observer.status().unwrap().waits == 2);
         let status = observer.status().unwrap();
@@ -256,7 +258,7 @@ fn a_session_outlives_many_daemons_in_a_row() {
     let (store, watcher) = (node.connect(), node.connect_by_socket());
     let mut writer = store.create(20 << 20, &with_id(1)).unwrap();
     thread::scope(|scope| {
-        let waiting = scope.spawn(|| store.get(&id(2), Some(PATIENCE)));
+        let waiting = scope.spawn(|| store.get(&id(2), Some(TEST_TIMEOUT)));
         for _ in 0..8 {
             let status = watcher.status().unwrap();
             node.kill_daemon(&status);
@@ -273,7 +275,7 @@ fn a_session_outlives_many_daemons_in_a_row() {
 }
 
 #[test]
-fn without_a_keeper_a_dead_daemon_is_told_and_buffers_stay_readable() {
+fn without_a_keeper_a_dead_daemon_is_reported_and_buffers_stay_readable() {
     let node = TestStore::with(64 * MIB, &[("keeper", "false")]);
     let options = ConnectOptions { reconnect_timeout: Duration::from_millis(50), ..node.options() };
     let store = Client::connect(&options).unwrap();
@@ -290,7 +292,7 @@ fn without_a_keeper_a_dead_daemon_is_told_and_buffers_stay_readable() {
 }
 
 /// A client without a channel connected again in the midst of a get, found the object in a new
-/// store, and looked for it in what it had mapped of the old one: a store that begins anew gives
+/// store, and looked for it in what it had mapped of the old one: a new store gives
 /// its extents the same numbers again.
 #[test]
 fn a_get_that_finds_a_new_store_reads_that_stores_memory() {
@@ -301,19 +303,19 @@ fn a_get_that_finds_a_new_store_reads_that_stores_memory() {
     assert!(held.data() == pattern(1, 5000));
     node.start_anew();
     node.connect().put(&pattern(2, 5000), &with_id(1)).unwrap();
-    tells_of_another_store(&node, &reader.get(&id(1), NOW).unwrap_err());
+    reports_another_store(&node, &reader.get(&id(1), NOW).unwrap_err());
     assert!(reader.get(&id(1), NOW).unwrap().data() == pattern(2, 5000));
     assert!(held.data() == pattern(1, 5000), "the old store's memory stays while it is read");
 }
 
-fn tells_of_another_store(node: &TestStore, error: &Error) {
+fn reports_another_store(node: &TestStore, error: &Error) {
     assert_eq!(error.code(), Code::Disconnected, "{error}");
     assert!(error.to_string().contains("another store now serves"), "{error}");
     assert!(error.to_string().contains(&node.socket().display().to_string()), "{error}");
 }
 
 /// A daemon without a keeper was killed and another one started on its socket. Puts returned ids,
-/// gets said that nobody had created the object or waited for it, and no call said what had
+/// gets said that the object had no creator and no waiters, and no call said what had
 /// happened: the client went on in the other store as if it were the same.
 #[test]
 fn a_client_that_meets_another_store_says_so_once_and_goes_on_in_it() {
@@ -325,10 +327,10 @@ fn a_client_that_meets_another_store_says_so_once_and_goes_on_in_it() {
         let pending = store.start_wait(&[id(9)], 1, None).unwrap();
         node.kill_daemon(&store.status().unwrap());
         until("another store serves", || node.start_again());
-        tells_of_another_store(&node, &store.states(&[old]).unwrap_err());
+        reports_another_store(&node, &store.states(&[old]).unwrap_err());
         let mut pending = pending;
         let waited = pending.poll().expect("what waited in the first is answered, too");
-        tells_of_another_store(&node, &waited.unwrap_err());
+        reports_another_store(&node, &waited.unwrap_err());
         assert_eq!(
             store.states(&[old]).unwrap(),
             [ObjectState::Absent],
@@ -343,17 +345,17 @@ fn a_client_that_meets_another_store_says_so_once_and_goes_on_in_it() {
 }
 
 #[test]
-fn what_was_put_when_another_store_came_is_told_to_be_lost() {
+fn what_was_put_when_another_store_came_is_reported_lost() {
     let node = TestStore::with(64 * MIB, &[("keeper", "false")]);
     let store = node.connect();
     store.put(b"a lease to write in", &PutOptions::default()).unwrap();
     store.flush().unwrap();
     node.kill_daemon(&store.status().unwrap());
     until("another store serves", || node.start_again());
-    // It is on its way when the client cannot know yet that nobody will read it.
+    // It is on its way when the client cannot know yet that it will not be read.
     let lost = store.put(b"on its way", &PutOptions::default()).unwrap();
     let error = store.flush().unwrap_err();
-    tells_of_another_store(&node, &error);
+    reports_another_store(&node, &error);
     assert!(error.to_string().contains("1 earlier submissions were lost"), "{error}");
     store.flush().unwrap();
     assert_eq!(store.states(&[lost]).unwrap(), [ObjectState::Absent]);
@@ -445,7 +447,7 @@ fn a_killed_parent_takes_its_namespace_along_also_after_a_restart_of_the_daemon(
             node.kill_daemon(&store.status().unwrap());
             parent.tell("go on");
             assert_eq!(parent.heard(), "adopted");
-            // It said so before it was answered, and the daemon heard it in this order.
+            // It sent this before it was answered, and the daemon received it in this order.
             assert_eq!(store.states(&[small, large]).unwrap(), [ObjectState::Sealed; 2]);
         }
         parent.kill();

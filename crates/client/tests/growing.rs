@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use plasmon_client::{Client, Code, GrowOptions, GrowingObject, Policy, PutOptions, Traits};
-use plasmon_testkit::{PATIENCE, TestStore, pattern, until};
+use plasmon_testkit::{TEST_TIMEOUT, TestStore, pattern, until};
 
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
@@ -92,7 +92,7 @@ fn a_patient_builder_waits_for_room() {
     let node = TestStore::new(16 << 20);
     let (store, other) = (node.connect(), node.connect());
     let in_the_way = other.put(&pattern(1, 12 * MIB), &PutOptions::default()).unwrap();
-    let options = GrowOptions { patience: PATIENCE, ..GrowOptions::default() };
+    let options = GrowOptions { patience: TEST_TIMEOUT, ..GrowOptions::default() };
     let mut growing = store.grow(&options).unwrap();
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -135,7 +135,7 @@ fn memory_that_was_given_up_is_used_again_with_its_mapping() {
 }
 
 #[test]
-fn idle_memory_goes_to_whoever_needs_it() {
+fn idle_memory_goes_to_the_client_that_needs_it() {
     let node = TestStore::new(64 << 20);
     let (store, other) = (node.connect(), node.connect());
     let mut growing = begin(&store);

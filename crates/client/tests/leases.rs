@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
 use plasmon_client::{Client, Code, GrowOptions, ObjectId, PutOptions, Writer};
-use plasmon_testkit::{PATIENCE, TestStore, until};
+use plasmon_testkit::{TEST_TIMEOUT, TestStore, until};
 use rustix::net::{Shutdown, shutdown};
 use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
 
@@ -44,7 +44,7 @@ fn fill(store: &Client) -> Vec<ObjectId> {
 
 fn check(store: &Client, ids: &[ObjectId]) {
     for id in ids {
-        let found = store.get(id, Some(PATIENCE)).unwrap();
+        let found = store.get(id, Some(TEST_TIMEOUT)).unwrap();
         assert!(found.data().iter().all(|byte| *byte == 7), "{id} was written over");
     }
 }
@@ -59,7 +59,7 @@ fn finish(store: &Client, mut writer: Writer) {
     let bytes = writer.len();
     writer[bytes / 2..].fill(1);
     let id = writer.seal().unwrap();
-    assert!(*store.get(&id, Some(PATIENCE)).unwrap().data() == vec![1; bytes]);
+    assert!(*store.get(&id, Some(TEST_TIMEOUT)).unwrap().data() == vec![1; bytes]);
 }
 
 /// The connection is cut while objects are half written; others fill the store; then the rest is
@@ -89,7 +89,7 @@ fn what_is_written_when_the_connection_is_cut_harms_nothing_and_is_kept() {
     victim.flush().unwrap();
     assert_eq!(other.status().unwrap().away_bytes, 0, "the client is back");
     for id in [put, grown] {
-        let found = victim.get(&id, Some(PATIENCE)).unwrap();
+        let found = victim.get(&id, Some(TEST_TIMEOUT)).unwrap();
         assert!(found.data().iter().all(|byte| *byte == 1));
     }
     check(&other, &ids);
@@ -111,7 +111,7 @@ fn connections_that_are_cut_under_load_harm_nothing() {
             scope.spawn(move || {
                 for _ in 0..300 {
                     let id = victim.put(&vec![1; bytes], &PutOptions::default()).unwrap();
-                    let found = victim.get(&id, Some(PATIENCE)).unwrap();
+                    let found = victim.get(&id, Some(TEST_TIMEOUT)).unwrap();
                     assert!(found.data() == vec![1; bytes]);
                     drop(found);
                     victim.delete(&[id]).unwrap();

@@ -41,7 +41,7 @@ fn a_full_store_refuses_and_keeps_what_it_has() {
 }
 
 #[test]
-fn a_refused_put_that_nobody_waited_for_is_told_later() {
+fn a_refused_put_without_a_waiter_is_reported_later() {
     let node = TestStore::new(16 * MIB);
     let (store, other) = (node.connect(), node.connect());
     let data = vec![7; 1000];

@@ -101,7 +101,7 @@ fn an_id_is_given_once() {
 }
 
 #[test]
-fn the_second_of_two_creators_is_told_at_once() {
+fn the_second_of_two_creators_is_refused_at_once() {
     let node = TestStore::new(64 * MIB);
     let (one, other) = (node.connect(), node.connect());
     for bytes in [100, 5 * MIB] {
@@ -172,7 +172,7 @@ fn deleting_hides_at_once_and_readers_keep_what_they_hold() {
         for round in 0..20 {
             store.put(&pattern(round, bytes), &PutOptions::default()).unwrap();
         }
-        assert!(held.data() == data, "its memory was given to somebody else");
+        assert!(held.data() == data, "its memory was given to another object");
     }
 }
 
@@ -213,7 +213,7 @@ fn names_are_ids() {
 }
 
 #[test]
-fn an_object_is_replaced_in_one_step_and_who_reads_the_old_one_keeps_it() {
+fn an_object_is_replaced_in_one_step_and_readers_of_the_old_one_keep_it() {
     for level in ["shared", "leased", "strict"] {
         let node = TestStore::with(64 * MIB, &[("level", level)]);
         let by_socket = node.connect_by_socket();
@@ -357,7 +357,7 @@ fn a_hundred_thousand_objects() {
 }
 
 #[test]
-fn a_trusted_object_is_there_for_whoever_asks_and_a_refusal_is_told_later() {
+fn a_trusted_object_is_readable_at_once_and_a_refusal_is_reported_later() {
     let node = TestStore::new(64 * MIB);
     let (one, two) = (node.connect(), node.connect());
     let trusted = |number| PutOptions { trusted: true, ..with_id(number) };

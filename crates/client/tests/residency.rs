@@ -1,4 +1,4 @@
-//! What of the store's memory is really there, and which mappings a client keeps.
+//! How much of the store's memory is really there, and which mappings a client keeps.
 
 #![expect(clippy::unwrap_used, reason = "in a test the panic is the report")]
 
@@ -13,7 +13,7 @@ use plasmon_testkit::{
 const MIB: u64 = 1 << 20;
 const NOW: Option<Duration> = Some(Duration::ZERO);
 
-/// Large enough to have an extent of its own in the small stores of these tests.
+/// Large enough to have its own extent in the small stores of these tests.
 const LARGE: usize = 1 << 20;
 
 fn strict(number: u64) -> PutOptions {
@@ -30,11 +30,11 @@ fn inode_of(store: &Client, object: &ObjectId) -> u64 {
     mapped_inode(buffer.data().as_ptr().addr()).unwrap()
 }
 
-/// An idle reader whose completion ring was full did not hear of the end of an extent, and kept its
+/// An idle reader whose completion ring was full missed the end of an extent, and kept its
 /// mapping. When the number of the extent came back it read the old bytes as those of another
 /// object, or died.
 #[test]
-fn an_idle_reader_lets_go_of_what_it_was_not_told_of() {
+fn an_idle_reader_unmaps_extents_it_was_not_notified_of() {
     let node = TestStore::new(16 * MIB);
     let (reader, writer) = (node.connect(), node.connect());
     writer.put(&pattern(1, LARGE), &strict(1)).unwrap();
@@ -122,7 +122,7 @@ fn idle_clients_let_go_of_sealed_memory_and_it_is_charged_until_then() {
 }
 
 /// A client without a channel is told of no extent that is gone. At level leased it kept what it
-/// had mapped to write to, so that the store was full of memory that nobody used.
+/// had mapped to write to, so that the store was full of unused memory.
 #[test]
 fn a_writer_without_a_channel_lets_go_of_what_was_deleted() {
     let node = TestStore::with(64 * MIB, &[("level", "leased")]);

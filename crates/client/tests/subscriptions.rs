@@ -6,13 +6,13 @@ use plasmon_client::Notice;
 use plasmon_client::{
     Code, Filter, Name, Notification, ObjectState, Policy, PutOptions, Subscription,
 };
-use plasmon_testkit::{PATIENCE, TestStore, id, until};
+use plasmon_testkit::{TEST_TIMEOUT, TestStore, id, until};
 use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
 
 fn next(subscription: &mut Subscription) -> Notification {
-    subscription.next(Some(PATIENCE)).unwrap().expect("a notification comes")
+    subscription.next(Some(TEST_TIMEOUT)).unwrap().expect("a notification comes")
 }
 
 fn notice(subscription: &mut Subscription) -> Notice {
@@ -23,7 +23,7 @@ fn notice(subscription: &mut Subscription) -> Notice {
 }
 
 #[test]
-fn a_life_is_told_in_order() {
+fn notifications_come_in_order() {
     let node = TestStore::new(64 * MIB);
     let store = node.connect();
     let mut subscription = store.subscribe(&Filter::default()).unwrap();
@@ -82,7 +82,7 @@ fn ten_thousand_notices_arrive_in_order() {
 }
 
 #[test]
-fn a_subscriber_that_reads_too_late_hears_how_many_it_lost() {
+fn a_subscriber_that_reads_too_late_learns_how_many_it_lost() {
     let node = TestStore::new(512 * MIB);
     let store = node.connect();
     let mut subscription = store.subscribe(&Filter::default()).unwrap();
@@ -125,6 +125,6 @@ fn a_subscription_to_a_store_that_ended_says_so() {
     let store = plasmon_client::Client::connect(&options).unwrap();
     let mut subscription = store.subscribe(&Filter::default()).unwrap();
     store.shutdown().unwrap();
-    let error = subscription.next(Some(PATIENCE)).unwrap_err();
+    let error = subscription.next(Some(TEST_TIMEOUT)).unwrap_err();
     assert_eq!(error.code(), Code::Disconnected, "{error}");
 }

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use plasmon_client::{Client, Code, ConnectOptions, ObjectId, PutOptions, StartOptions};
-use plasmon_testkit::{PATIENCE, TestStore, id, pattern, plasmond, until};
+use plasmon_testkit::{TEST_TIMEOUT, TestStore, id, pattern, plasmond, until};
 
 const MIB: u64 = 1 << 20;
 const NOW: Option<Duration> = Some(Duration::ZERO);
@@ -72,7 +72,7 @@ fn threads_begin_to_write_at_once() {
             let threads: Vec<_> = (0..THREADS).map(|thread| scope.spawn(put(thread))).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).collect()
         });
-        // What comes next lies in memory that nobody has mapped yet.
+        // What comes next lies in memory that was never mapped.
         store.delete(&ids).unwrap();
     }
 }
@@ -119,7 +119,7 @@ fn embedded(socket: PathBuf) -> (ConnectOptions, StartOptions) {
     let connect = ConnectOptions { socket: Some(socket), ..ConnectOptions::default() };
     let settings = [("capacity_bytes", "16m"), ("linger_ms", "50")];
     let settings = settings.map(|(key, value)| (key.to_owned(), value.to_owned())).to_vec();
-    (connect, StartOptions { daemon: Some(plasmond()), settings, timeout: PATIENCE })
+    (connect, StartOptions { daemon: Some(plasmond()), settings, timeout: TEST_TIMEOUT })
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn starting_twice_is_refused_and_a_daemon_that_cannot_start_says_why() {
     let start = |settings: &[(&str, String)]| {
         let settings = settings.iter().map(|(k, v)| ((*k).to_owned(), v.clone())).collect();
         let daemon = Some(plasmond());
-        plasmon_client::start(&StartOptions { daemon, settings, timeout: PATIENCE })
+        plasmon_client::start(&StartOptions { daemon, settings, timeout: TEST_TIMEOUT })
     };
     let socket = node.socket().display().to_string();
     let error = start(&[("socket", socket)]).unwrap_err();
@@ -167,7 +167,7 @@ fn starting_twice_is_refused_and_a_daemon_that_cannot_start_says_why() {
     let missing = StartOptions {
         daemon: Some(node.directory().join("no-such-program")),
         settings: vec![("socket".to_owned(), node.directory().join("x").display().to_string())],
-        timeout: PATIENCE,
+        timeout: TEST_TIMEOUT,
     };
     assert!(plasmon_client::start(&missing).unwrap_err().to_string().contains("no-such-program"));
 }

@@ -4,7 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use plasmon_client::{Code, ObjectState, PutOptions};
-use plasmon_testkit::{PATIENCE, TestStore, id, pattern, until};
+use plasmon_testkit::{TEST_TIMEOUT, TestStore, id, pattern, until};
 use rustix::event::{PollFd, PollFlags, poll};
 
 const MIB: u64 = 1 << 20;
@@ -64,7 +64,7 @@ fn a_thread_that_waits_does_not_hold_up_the_others() {
             .map(|n| {
                 scope.spawn({
                     let store = &store;
-                    move || store.get(&id(n), Some(PATIENCE)).unwrap().to_vec()
+                    move || store.get(&id(n), Some(TEST_TIMEOUT)).unwrap().to_vec()
                 })
             })
             .collect();
@@ -95,7 +95,7 @@ fn waiting_for_some_of_many() {
         assert_eq!(states[count as usize - 1], ObjectState::Sealed);
         assert_eq!(states[0], ObjectState::Absent);
         thread::scope(|scope| {
-            let waiting = scope.spawn(|| store.wait(&ids, 3, Some(PATIENCE)).unwrap());
+            let waiting = scope.spawn(|| store.wait(&ids, 3, Some(TEST_TIMEOUT)).unwrap());
             until("it waits", || store.status().unwrap().waits > 0);
             store.put(b"second", &with_id(base)).unwrap();
             store.put(b"third", &with_id(base + 5)).unwrap();
@@ -160,7 +160,7 @@ fn a_wait_can_be_cancelled() {
     poll(&mut [PollFd::new(&wait.fd(), PollFlags::IN)], None).unwrap();
     assert_eq!(wait.poll().unwrap().unwrap(), [ObjectState::Absent]);
     drop(store.start_wait(&[id(1)], 0, None).unwrap());
-    until("nobody waits", || store.status().unwrap().waits == 0);
+    until("no client waits", || store.status().unwrap().waits == 0);
 }
 
 #[test]
@@ -178,7 +178,7 @@ fn a_disconnected_client_says_so() {
         assert_eq!(waiting.join().unwrap().unwrap_err().code(), Code::Disconnected);
     });
     assert_eq!(store.status().unwrap_err().code(), Code::Disconnected);
-    // Neither the index nor a lease of its own lets it go on without the daemon.
+    // Neither the index nor its own lease lets it go on without the daemon.
     assert_eq!(store.get(&object, NOW).unwrap_err().code(), Code::Disconnected);
     assert_eq!(store.contains(&object).unwrap_err().code(), Code::Disconnected);
     assert_eq!(small.seal().unwrap_err().code(), Code::Disconnected);

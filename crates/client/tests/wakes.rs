@@ -1,5 +1,5 @@
-//! Clients that sleep for an object and are woken by whoever seals it, through a page of hints that
-//! anybody may fill with garbage.
+//! Clients that sleep for an object and are woken by the client that seals it, through a page of
+//! hints that any client may fill with garbage.
 
 #![expect(clippy::unwrap_used, reason = "in a test the panic is the report")]
 
@@ -13,7 +13,7 @@ use plasmon_proto::frame::{FromDaemon, decode_from_daemon, encode_request};
 use plasmon_proto::message::{Hello, PROTOCOL_VERSION, Reply, Request};
 use plasmon_shm::Connection;
 use plasmon_shm::wake_page::WAKE_PAGE_BYTES;
-use plasmon_testkit::{ChildProcess, PATIENCE, TestStore, errand, id, pattern, say, until};
+use plasmon_testkit::{ChildProcess, TEST_TIMEOUT, TestStore, errand, id, pattern, say, until};
 
 const MIB: u64 = 1 << 20;
 
@@ -62,13 +62,13 @@ fn play_ping_pong(node: &TestStore, rounds: u64) {
     thread::scope(|scope| {
         scope.spawn(|| {
             for round in 0..rounds {
-                let ball = one.get(&id(2 * round), Some(PATIENCE)).unwrap();
+                let ball = one.get(&id(2 * round), Some(TEST_TIMEOUT)).unwrap();
                 one.put(&ball, &with_id(id(2 * round + 1))).unwrap();
             }
         });
         for round in 0..rounds {
             other.put(&round.to_le_bytes(), &with_id(id(2 * round))).unwrap();
-            let ball = other.get(&id(2 * round + 1), Some(PATIENCE)).unwrap();
+            let ball = other.get(&id(2 * round + 1), Some(TEST_TIMEOUT)).unwrap();
             assert_eq!(&*ball, &round.to_le_bytes());
         }
     });
@@ -76,8 +76,8 @@ fn play_ping_pong(node: &TestStore, rounds: u64) {
     assert!(one.delete(&ids).unwrap().iter().all(Option::is_none));
 }
 
-/// Whoever finds an object by itself leaves the daemon's answer unread. Were these never read, the
-/// daemon would stop listening to the client in the end.
+/// A client that finds an object by itself leaves the daemon's answer unread. Were these never
+/// read, the daemon would stop listening to the client in the end.
 #[test]
 fn thousands_of_waits_leave_nothing_behind() {
     let node = TestStore::new(64 * MIB);
@@ -93,7 +93,7 @@ fn garbage_in_the_page_costs_time_and_nothing_else() {
     let words = WAKE_PAGE_BYTES as usize;
     thread::scope(|scope| {
         scope.spawn(|| {
-            // All of it, all the time: events that nobody set, cleared ones, wrong processors.
+            // All of it, all the time: events that were never set, cleared ones, wrong processors.
             for seed in 0.. {
                 let garbage = match seed % 4 {
                     0 => vec![0; words],
@@ -113,13 +113,14 @@ fn garbage_in_the_page_costs_time_and_nothing_else() {
 }
 
 #[test]
-fn a_page_of_zeroes_and_of_ones_keeps_nobody_asleep() {
+fn a_page_of_zeroes_and_of_ones_keeps_no_waiter_asleep() {
     let node = TestStore::new(64 * MIB);
     let (_connection, page) = page_of(&node);
     let (store, writer) = (node.connect(), node.connect());
     for (number, byte) in [(1, 0), (2, u8::MAX)] {
         thread::scope(|scope| {
-            let waiting = scope.spawn(|| store.get(&id(number), Some(PATIENCE)).unwrap().to_vec());
+            let waiting =
+                scope.spawn(|| store.get(&id(number), Some(TEST_TIMEOUT)).unwrap().to_vec());
             until("it waits", || writer.status().unwrap().waits == 1);
             rustix::io::pwrite(&page, &[byte; WAKE_PAGE_BYTES as usize], 0).unwrap();
             writer.put(b"sealed", &with_id(id(number))).unwrap();
@@ -129,7 +130,7 @@ fn a_page_of_zeroes_and_of_ones_keeps_nobody_asleep() {
 }
 
 #[test]
-fn a_waiter_that_was_killed_asleep_is_in_nobodys_way() {
+fn a_waiter_that_was_killed_asleep_blocks_no_other() {
     let node = TestStore::new(64 * MIB);
     let store = node.connect();
     let mut child = ChildProcess::start(&node, "wait");
@@ -139,7 +140,7 @@ fn a_waiter_that_was_killed_asleep_is_in_nobodys_way() {
     until("its wait is forgotten", || store.status().unwrap().waits == 0);
     thread::scope(|scope| {
         let other = node.connect();
-        let waiting = scope.spawn(move || other.get(&id(1), Some(PATIENCE)).unwrap().to_vec());
+        let waiting = scope.spawn(move || other.get(&id(1), Some(TEST_TIMEOUT)).unwrap().to_vec());
         until("another one waits", || store.status().unwrap().waits == 1);
         store.put(b"sealed", &with_id(id(1))).unwrap();
         assert_eq!(waiting.join().unwrap(), b"sealed");
@@ -157,10 +158,11 @@ fn thousands_wait_in_one_place_of_the_page() {
     thread::scope(|scope| {
         let mut waiting = Vec::new();
         for client in &clients {
-            // Most for one object, some for objects of their own.
+            // Most for one object, some for separate objects.
             for number in (0..THREADS).map(|number| number.saturating_sub(THREADS - OTHERS)) {
                 waiting.push(scope.spawn(move || {
-                    client.get(&colliding(number), Some(PATIENCE)).unwrap().to_vec() == b"sealed"
+                    client.get(&colliding(number), Some(TEST_TIMEOUT)).unwrap().to_vec()
+                        == b"sealed"
                 }));
             }
         }
@@ -180,11 +182,11 @@ fn a_seal_by_message_and_an_end_wake_as_well() {
     let (store, writer) = (node.connect(), node.connect());
     let large = writer.create(20 * MIB, &with_id(id(1))).unwrap();
     thread::scope(|scope| {
-        let waiting = scope.spawn(|| store.get(&id(1), Some(PATIENCE)).unwrap().len());
+        let waiting = scope.spawn(|| store.get(&id(1), Some(TEST_TIMEOUT)).unwrap().len());
         until("it waits", || writer.status().unwrap().waits == 1);
         large.seal().unwrap();
         assert_eq!(waiting.join().unwrap() as u64, 20 * MIB);
-        let waiting = scope.spawn(|| store.get(&id(2), Some(PATIENCE)).unwrap_err().code());
+        let waiting = scope.spawn(|| store.get(&id(2), Some(TEST_TIMEOUT)).unwrap_err().code());
         until("it waits", || writer.status().unwrap().waits == 1);
         store.disconnect();
         assert_eq!(waiting.join().unwrap(), Code::Disconnected);
@@ -197,7 +199,7 @@ fn a_sleeper_wakes_at_its_time_while_others_of_its_process_go_on() {
     let (store, writer) = (node.connect(), node.connect());
     let short = Duration::from_millis(150);
     thread::scope(|scope| {
-        let patient = scope.spawn(|| store.get(&id(1), Some(PATIENCE)).unwrap().to_vec());
+        let patient = scope.spawn(|| store.get(&id(1), Some(TEST_TIMEOUT)).unwrap().to_vec());
         let hurried: Vec<_> = (0..20)
             .map(|_| {
                 scope.spawn(|| {
@@ -209,7 +211,7 @@ fn a_sleeper_wakes_at_its_time_while_others_of_its_process_go_on() {
             })
             .collect();
         while hurried.iter().any(|thread| !thread.is_finished()) {
-            // Somebody reads the socket that the sleepers' answers come on.
+            // A thread reads the socket that the sleepers' answers come on.
             assert_eq!(store.states(&[id(3)]).unwrap(), [ObjectState::Absent]);
         }
         hurried.into_iter().for_each(|thread| thread.join().unwrap());
@@ -219,7 +221,7 @@ fn a_sleeper_wakes_at_its_time_while_others_of_its_process_go_on() {
 }
 
 #[test]
-fn the_page_outlives_the_daemon_and_so_do_those_who_sleep_on_it() {
+fn the_page_and_its_sleepers_outlive_the_daemon() {
     let node = TestStore::new(64 * MIB);
     let (store, writer) = (node.connect(), node.connect());
     let inode = |page: &OwnedFd| rustix::fs::fstat(page).unwrap().st_ino;
@@ -228,7 +230,7 @@ fn the_page_outlives_the_daemon_and_so_do_those_who_sleep_on_it() {
         let waiting: Vec<_> = (0..50)
             .map(|number| {
                 let store = &store;
-                scope.spawn(move || store.get(&id(number), Some(PATIENCE)).unwrap().to_vec())
+                scope.spawn(move || store.get(&id(number), Some(TEST_TIMEOUT)).unwrap().to_vec())
             })
             .collect();
         for round in 0..3 {

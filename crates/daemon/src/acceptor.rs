@@ -60,7 +60,7 @@ impl Acceptor {
     /// The acceptor of a listener at this path, whose file has this mode.
     pub(crate) fn open(listener: Listener, path: &Path, mode: u32) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
-        // Beside a lock of somebody else's lies a socket of somebody else's.
+        // A lock file of another owner stands beside a socket of that owner.
         let file = if listener.is_locked_at(path) { file_at(path) } else { None };
         let look_at = edge::now() + LOOK_EVERY;
         Ok(Self {

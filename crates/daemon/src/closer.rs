@@ -1,9 +1,9 @@
 //! Where descriptors that came from clients are closed: never on the loop thread.
 //!
-//! Closing a descriptor waits for whatever is behind it: a socket that lingers, a file of a file
+//! Closing a descriptor may wait for what it refers to: a socket that lingers, a file of a file
 //! system that does not answer. The same holds for a connection that is closed while a message with
 //! such a descriptor lies in it unread. So both go to a thread for each user, which may wait, and
-//! the other users have threads of their own.
+//! the other users have their own threads.
 //!
 //! On kernels from 6.16 on the daemon's sockets take no descriptors in the first place
 //! (`Listener::refuse_descriptors`), and little is to be done here.
@@ -26,13 +26,13 @@ pub(crate) const CLOSING_PER_USER_MAX: usize = 256;
 /// at once, and the next client comes in.
 const ENDING_PER_USER_MAX: usize = 2 * CLIENTS_MAX;
 
-/// Users with a thread of their own; further ones share one.
+/// Users with their own thread; further ones share one.
 const LANES_MAX: usize = 64;
 
 /// How long a thread waits for more to close before it ends.
 const IDLE: Duration = Duration::from_secs(10);
 
-/// The number under which users without a thread of their own are counted: no user has it.
+/// The number under which users without their own thread are counted: no user has it.
 const SHARED_LANE: u32 = u32::MAX;
 
 /// What a user has waiting to be closed.
@@ -80,7 +80,7 @@ pub(crate) struct Closer {
 }
 
 impl Closer {
-    /// Has something closed that holds so many descriptors of this user's making.
+    /// Has something closed that holds this many descriptors passed by this user.
     pub(crate) fn close(&mut self, uid: u32, descriptors: usize, what: impl Send + 'static) {
         self.send(uid, Kind::Descriptors(descriptors), what);
     }
@@ -135,7 +135,7 @@ impl Closer {
     }
 }
 
-/// The life of one user's thread. It may wait in a close for ever, with what is behind it.
+/// The main loop of one user's thread. It may wait in a close indefinitely.
 fn work(parcels: &Receiver<Parcel>, pending: &UserBacklog) {
     loop {
         match edge::receive_within(parcels, IDLE) {
@@ -199,9 +199,9 @@ mod tests {
     }
 
     #[test]
-    fn a_user_whose_clients_all_end_at_once_is_let_in() {
+    fn a_user_whose_clients_all_end_at_once_is_admitted() {
         // Nine hundred connections of one user ended together, and the next one was refused for
-        // descriptors that nobody had passed.
+        // descriptors that were not being passed.
         let mut closer = Closer::default();
         let (hold, wait) = channel();
         closer.end(ALICE, Slow(wait));

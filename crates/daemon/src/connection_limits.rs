@@ -1,7 +1,7 @@
-//! Who may have how many connections, so that no user can take those of the others.
+//! Limits on connections, so that no user can take those of the others.
 //!
 //! Half of all connections are divided among the users that the store admits; the other half is
-//! for anybody who is admitted. A store for one user has all its connections for that user.
+//! for any admitted user. A store for one user has all its connections for that user.
 //! Settings limit what one user and one process may have.
 
 use std::collections::{HashMap, VecDeque};
@@ -17,7 +17,7 @@ pub(crate) const HELLO_WITHIN: Duration = Duration::from_secs(5);
 
 /// Connections of one user that have not said hello yet. When there is one more, the one that has
 /// been silent for longest goes.
-pub(crate) const SILENT_PER_USER_MAX: usize = 256;
+pub(crate) const UNIDENTIFIED_PER_USER_MAX: usize = 256;
 
 /// Whose connection it is, and which process made it; 0 for one that the daemon cannot see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,9 +31,9 @@ pub(crate) struct Holder {
 pub(crate) enum NoRoom {
     /// The store has as many connections as it takes, or this user its share of them.
     Full,
-    /// This user has so many, which is what the settings allow.
+    /// This user has this many, which is what the settings allow.
     User(usize),
-    /// This process has so many, which is what the settings allow.
+    /// This process has this many, which is what the settings allow.
     Process(usize),
 }
 
@@ -50,12 +50,12 @@ pub(crate) struct ConnectionLimits {
     common_taken: usize,
     /// Connections that have not said hello when they came, the oldest first. Some of them may have
     /// said hello since or be gone.
-    silent: VecDeque<SilentConnection>,
+    unidentified: VecDeque<UnidentifiedConnection>,
 }
 
 /// A connection that had not said hello when it came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct SilentConnection {
+pub(crate) struct UnidentifiedConnection {
     /// Which.
     pub(crate) client: ClientNo,
     /// Whose.
@@ -79,7 +79,7 @@ impl ConnectionLimits {
             share,
             common,
             common_taken: 0,
-            silent: VecDeque::new(),
+            unidentified: VecDeque::new(),
         }
     }
 
@@ -134,35 +134,36 @@ impl ConnectionLimits {
     }
 
     /// A connection has to say hello.
-    pub(crate) fn expect_hello(&mut self, silent: SilentConnection) {
-        self.silent.push_back(silent);
+    pub(crate) fn expect_hello(&mut self, unidentified: UnidentifiedConnection) {
+        self.unidentified.push_back(unidentified);
     }
 
     /// Forgets the oldest connections of which `is_over` says that they have said hello or are
     /// gone; returns the oldest that is left.
-    pub(crate) fn oldest_silent(
+    pub(crate) fn oldest_unidentified(
         &mut self,
-        is_over: impl Fn(&SilentConnection) -> bool,
-    ) -> Option<SilentConnection> {
-        while self.silent.front().is_some_and(&is_over) {
-            self.silent.pop_front();
+        is_over: impl Fn(&UnidentifiedConnection) -> bool,
+    ) -> Option<UnidentifiedConnection> {
+        while self.unidentified.front().is_some_and(&is_over) {
+            self.unidentified.pop_front();
         }
-        self.silent.front().copied()
+        self.unidentified.front().copied()
     }
 
-    /// The connection of this user that has been silent for longest, if so many are silent.
-    pub(crate) fn surplus_silent(
+    /// The connection of this user that has been unidentified for longest, if the user is at the
+    /// limit.
+    pub(crate) fn surplus_unidentified(
         &mut self,
         uid: u32,
-        is_over: impl Fn(&SilentConnection) -> bool,
-    ) -> Option<SilentConnection> {
-        if self.silent.len() < SILENT_PER_USER_MAX {
+        is_over: impl Fn(&UnidentifiedConnection) -> bool,
+    ) -> Option<UnidentifiedConnection> {
+        if self.unidentified.len() < UNIDENTIFIED_PER_USER_MAX {
             return None;
         }
-        self.silent.retain(|silent| !is_over(silent));
-        let mut own = self.silent.iter().filter(|silent| silent.uid == uid);
+        self.unidentified.retain(|unidentified| !is_over(unidentified));
+        let mut own = self.unidentified.iter().filter(|unidentified| unidentified.uid == uid);
         let oldest = own.next().copied()?;
-        (own.count() + 1 >= SILENT_PER_USER_MAX).then_some(oldest)
+        (own.count() + 1 >= UNIDENTIFIED_PER_USER_MAX).then_some(oldest)
     }
 }
 
@@ -224,7 +225,7 @@ mod tests {
             limits.take(process(1));
         }
         assert_eq!(limits.has_room_for(process(1)), Err(NoRoom::Process(2)));
-        // Nobody can say which processes these are.
+        // It cannot be determined which processes these are.
         (0..3).for_each(|_| limits.take(process(0)));
         assert_eq!(limits.has_room_for(process(0)), Err(NoRoom::User(5)));
         assert_eq!(limits.has_room_for(process(2)), Err(NoRoom::User(5)));
@@ -234,23 +235,23 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_silent_connection_of_a_user_makes_room() {
+    fn the_oldest_unidentified_connection_of_a_user_makes_room() {
         let mut limits = ConnectionLimits::new(2, ANY);
         let now = Instant::now();
-        let silent = |number: u32, uid| SilentConnection {
+        let connection = |number: u32, uid| UnidentifiedConnection {
             client: ClientNo(number),
             uid,
             until: now + HELLO_WITHIN,
         };
-        let limit = SILENT_PER_USER_MAX as u32;
-        (0..limit).for_each(|number| limits.expect_hello(silent(number, 1)));
-        limits.expect_hello(silent(limit, 2));
-        assert_eq!(limits.surplus_silent(2, |_| false), None);
-        assert_eq!(limits.surplus_silent(1, |_| false), Some(silent(0, 1)));
+        let limit = UNIDENTIFIED_PER_USER_MAX as u32;
+        (0..limit).for_each(|number| limits.expect_hello(connection(number, 1)));
+        limits.expect_hello(connection(limit, 2));
+        assert_eq!(limits.surplus_unidentified(2, |_| false), None);
+        assert_eq!(limits.surplus_unidentified(1, |_| false), Some(connection(0, 1)));
         // The oldest has said hello.
-        let is_over = |silent: &SilentConnection| silent.client == ClientNo(0);
-        assert_eq!(limits.surplus_silent(1, is_over), None);
-        assert_eq!(limits.oldest_silent(is_over), Some(silent(1, 1)));
-        assert_eq!(limits.oldest_silent(|_| true), None);
+        let is_over = |unidentified: &UnidentifiedConnection| unidentified.client == ClientNo(0);
+        assert_eq!(limits.surplus_unidentified(1, is_over), None);
+        assert_eq!(limits.oldest_unidentified(is_over), Some(connection(1, 1)));
+        assert_eq!(limits.oldest_unidentified(|_| true), None);
     }
 }

@@ -66,7 +66,7 @@ pub(crate) struct DescriptorsInFlight {
 }
 
 impl DescriptorsInFlight {
-    /// Nothing is on its way. The daemon may have so many open files, and so many users connect.
+    /// Nothing is in flight yet. The limits follow from the daemon's open files and users.
     pub(crate) fn new(open_files_max: u64, users: usize) -> Self {
         let all_max = (open_files_max / SHARE_OF_OPEN_FILES).min(ALL_MAX) as usize;
         // At least what two clients may have.
@@ -75,7 +75,7 @@ impl DescriptorsInFlight {
         Self { all: 0, by_user: HashMap::new(), all_max, user_max, next: 0 }
     }
 
-    /// Whether a client of this user may be sent so many descriptors now.
+    /// Whether a client of this user may be sent this many descriptors now.
     pub(crate) fn has_room_for(&self, uid: u32, unread: &UnreadDescriptors, fds: usize) -> bool {
         fds == 0 || unread.fds + fds <= FDS_UNREAD_MAX && self.has_common_room_for(uid, fds)
     }
@@ -86,7 +86,7 @@ impl DescriptorsInFlight {
         of_user + fds <= self.user_max && self.all + fds <= self.all_max
     }
 
-    /// A client of this user was sent so many.
+    /// A client of this user was sent this many.
     pub(crate) fn sent(&mut self, uid: u32, unread: &mut UnreadDescriptors, fds: usize) {
         if fds == 0 {
             return;
@@ -115,8 +115,8 @@ mod tests {
 
     #[test]
     fn descriptors_on_their_way_have_a_limit_for_each_user_and_for_all() {
-        // Each client had a limit, but some hundred clients that did not read had as many on their
-        // way as the kernel lets the daemon's user have, and nobody else could be sent any.
+        // Each client had a limit, but some hundred clients that did not read had as many in flight
+        // as the kernel allows the daemon's user, and no other client could be sent any.
         let limit = 8 * FDS_UNREAD_MAX;
         let mut passing = DescriptorsInFlight::new(2 * limit as u64, 2);
         let mut clients: Vec<(u32, UnreadDescriptors)> = Vec::new();

@@ -32,9 +32,9 @@ pub(crate) struct SharedTables {
     pub(crate) control: ControlDaemon,
     /// Where clients that trust each other wake each other. Only held and passed on.
     pub(crate) wakes: Memfd,
-    /// Everybody's ledgers.
+    /// The ledgers of all clients.
     pub(crate) sessions: Sessions,
-    /// Who gets a copy of a new table.
+    /// The clients that get a copy of a new table.
     pub(crate) keeper: KeeperHandle,
     /// Whether the index grew since this was last looked at.
     pub(crate) grown: bool,
@@ -101,7 +101,7 @@ impl Directory for SharedTables {
     fn insert(&mut self, entry: &Entry, moved: &mut dyn FnMut(u32, SlotNo)) -> SlotNo {
         let number = self.index.table.number() + 1;
         match self.index.step((number, &crate::random_key), moved) {
-            // The keeper hears of a new table before clients do.
+            // The keeper is told of a new table before clients are.
             Step::Complete if !self.keeper.is_behind(edge::now()) => self.move_to_next_table(),
             Step::Complete | Step::Quiet => {}
             Step::Refused(error) => tracing::warn!(%error, "no memory for another index table"),

@@ -14,7 +14,7 @@ use plasmon_store::Ticket;
 
 use crate::sessions::SessionNo;
 
-/// Who was given a descriptor of an extent; `None` when that is not known any more.
+/// The sessions that were given a descriptor of an extent; `None` when they are not known any more.
 pub(crate) type Recipients = Option<BTreeSet<SessionNo>>;
 
 /// The extents of a store.
@@ -22,13 +22,13 @@ pub(crate) type Recipients = Option<BTreeSet<SessionNo>>;
 pub(crate) struct Extents {
     /// In an order that is the same in every run.
     by_id: BTreeMap<ExtentId, Arc<Memfd>>,
-    /// Those that the daemon writes to although nobody may start to write to them any more.
+    /// Those that the daemon writes to although the kernel refuses new writers.
     mapped: HashMap<ExtentId, Arc<WriteExtent>>,
     /// Those whose size is not fixed yet. The keeper does not hold them: what is not sealed does
     /// not outlive its daemon.
     growing: HashMap<ExtentId, Arc<GrowingMemfd>>,
-    /// Who was given descriptors of an extent, where that matters.
-    told: HashMap<ExtentId, BTreeSet<SessionNo>>,
+    /// The sessions that were given descriptors of an extent, where that matters.
+    recipients: HashMap<ExtentId, BTreeSet<SessionNo>>,
     /// What of each extent was there when it was last looked at; all of it before the first look.
     resident: BTreeMap<ExtentId, u64>,
     resident_sum: u64,
@@ -87,17 +87,17 @@ impl Extents {
     }
 
     /// A client was given a descriptor of the extent.
-    pub(crate) fn note_told(&mut self, extent: ExtentId, session: SessionNo) {
+    pub(crate) fn note_recipient(&mut self, extent: ExtentId, session: SessionNo) {
         if self.is_tracked(extent) {
-            self.told.entry(extent).or_default().insert(session);
+            self.recipients.entry(extent).or_default().insert(session);
         }
     }
 
-    /// Who was given a descriptor of an extent that goes; `None` when that is not known.
-    pub(crate) fn forget_told(&mut self, extent: ExtentId) -> Recipients {
+    /// The sessions that were given a descriptor of an extent that goes; `None` when not known.
+    pub(crate) fn take_recipients(&mut self, extent: ExtentId) -> Recipients {
         let is_tracked = self.is_tracked(extent);
-        let told = self.told.remove(&extent);
-        is_tracked.then(|| told.unwrap_or_default())
+        let recipients = self.recipients.remove(&extent);
+        is_tracked.then(|| recipients.unwrap_or_default())
     }
 
     /// Whether all descriptors of the extent were given by this daemon.
@@ -110,8 +110,8 @@ impl Extents {
         self.first_birth = birth;
     }
 
-    /// How many bytes of all extents are there. Looks at so many extents at most, in turn: of the
-    /// others it knows what was there before.
+    /// How many bytes of all extents are there. Looks at a limited number of extents, in turn: of
+    /// the others it knows what was there before.
     pub(crate) fn measure(&mut self, most: usize) -> u64 {
         let after = self.looked_at.map_or(Bound::Unbounded, Bound::Excluded);
         let rest = self.resident.range((after, Bound::Unbounded));
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn attributes_are_read_from_behind_data_and_metadata() {
+    fn attributes_are_read_from_after_data_and_metadata() {
         let (extents, id) = extents();
         let attributes = Attributes { name: Name::new("a", "b").ok(), ..Attributes::default() };
         let bytes = attributes.encode();

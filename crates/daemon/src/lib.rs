@@ -25,17 +25,17 @@
 //!
 //! 1. Before it answers any socket message it drains **every** ring with something in it (so that a
 //!    miss reported over the socket is final). It looks at those that are awake and at those whose
-//!    bell rang (`rings.rs`).
+//!    doorbell rang (`rings.rs`).
 //! 2. Events of a client reach the store in the order ring first, then socket message.
 //! 3. A disconnect drains the client's ring first. If the process still lives (pidfd), its ledger
 //!    stays in the scan until it is dead or resumes; a dead client's ledger is dropped.
 //! 4. An extent's index is used again only after the daemon dropped it, with another birth number;
 //!    an identity is never used again. Dropping = taking it off the control page's registry +
 //!    `Completion::ExtentGone` to every client with a channel + taking its pages away, or keeping
-//!    it (`shm::departing`, and in the keeper) until the kernel reports that no other process has
-//!    it; then closing the daemon's descriptors, and the keeper's, which says when it has. A client
-//!    that lost completions unmaps what the registry does not list. A lease whose completion did
-//!    not fit goes back to the store at once.
+//!    it (`shm::dropped_extents`, and in the keeper) until the kernel reports that no other process
+//!    has it; then closing the daemon's descriptors, and the keeper's, which says when it has. A
+//!    client that lost completions unmaps what the registry does not list. A lease whose completion
+//!    did not fit goes back to the store at once.
 //! 5. The keeper holds, labelled: the listening socket, control with the wake page, index table(s),
 //!    extents, channels. After kill -9 the new daemon adopts them: same control page (epoch + 1),
 //!    same index table mapped writable again, same channels (rings drained at once, in case the
@@ -60,7 +60,7 @@
 //!   with as many connections as the settings allow, more than 256 silent connections of one user,
 //!   daemon has no descriptors, no hello within 5 s, a malformed first frame) are `Reply::Failed`
 //!   with request number **0**, then the end of the connection. A refused hello (version, name too
-//!   long) is answered under its own number, then the connection ends. An expelled client hears
+//!   long) is answered under its own number, then the connection ends. An expelled client gets
 //!   `BadRequest` under number 0 with the reason as detail, if its socket takes it.
 //! * **Stop.** SIGTERM, SIGINT, SIGHUP or `Shutdown`: exit code 0, socket file and spill files
 //!   removed, keeper ended.
@@ -119,30 +119,30 @@
 //! * `epoll_wait` (`poll`, `rings`): it waits for events, which is its purpose; for doorbells with
 //!   a time of 0
 //! * `epoll_ctl` (`poll`): the kernel's own lists
-//! * `accept4`, `getsockopt`, `setsockopt`, `ioctl(FIONBIO, TIOCOUTQ)` (`acceptor`, `greeting`,
+//! * `accept4`, `getsockopt`, `setsockopt`, `ioctl(FIONBIO, TIOCOUTQ)` (`acceptor`, `handshake`,
 //!   `outbox`): the listener does not block; the rest only looks
 //! * `recvmsg`, `sendmsg` to clients (`requests`, `outbox`): `MSG_DONTWAIT`. Descriptors are
 //!   refused (`SO_PASSRIGHTS`) or received whole and closed elsewhere, never dropped within the
 //!   call
 //! * `sendmsg`, `recvmsg` with the keeper (`keeper::handle`): `MSG_DONTWAIT`; what does not go is
 //!   said later
-//! * `close` of a connection (`partings`): nothing of a client's lies in it; where the kernel takes
-//!   descriptors, or replies are unsent, a thread closes it (`closer`)
-//! * `close` of a session: pidfd, doorbell, channel with its mapping (`partings`): done by a thread
-//!   (`closer`)
+//! * `close` of a connection (`disconnect`): nothing of a client's lies in it; where the kernel
+//!   takes descriptors, or replies are unsent, a thread closes it (`closer`)
+//! * `close` of a session: pidfd, doorbell, channel with its mapping (`disconnect`): done by a
+//!   thread (`closer`)
 //! * `open` of `/proc/self/fd/N` (`Memfd::read_only`, `writable`): `O_NONBLOCK`, and our descriptor
 //!   counts as a writer, so there is no lease to wait for
 //! * `memfd_create`, `ftruncate`, `fcntl(F_ADD_SEALS)`, `mmap` of a new channel or index table
-//!   (`greeting`, `directory`): no other process has them yet
-//! * `fcntl(F_SETLEASE)` of a dropped extent (`releasing`): the kernel's own counts; 256 in one
-//!   turn at most, a few microseconds each
+//!   (`handshake`, `directory`): no other process has them yet
+//! * `fcntl(F_SETLEASE)` of a dropped extent (`extent_release`): the kernel's own counts; 256 in
+//!   one turn at most, a few microseconds each
 //! * `fstat` of extents (`effects::completed`): the kernel's own counts; 1024 for one status at
 //!   most
 //! * `fcntl(F_GET_SEALS)`; `fcntl(F_ADD_SEALS, F_SEAL_FUTURE_WRITE)` of an extent that only the
 //!   daemon writes (`effects`): looking takes no lock. Adding waits for a `fallocate` or `write`
 //!   that runs on the same memfd, so what clients write they seal themselves, and what they have
 //!   not sealed is not published
-//! * `eventfd`, `pidfd_open`, `SO_PEERPIDFD` (`greeting`): make a descriptor
+//! * `eventfd`, `pidfd_open`, `SO_PEERPIDFD` (`handshake`): make a descriptor
 //! * `lstat` of the socket, every 2 s; `mkdir`, `open`, `flock(LOCK_NB)`, `bind`, `chmod`, a
 //!   `connect` that does not wait, when it is gone (`acceptor`): names in the folder of the socket,
 //!   which is local; the lock is tried
@@ -150,7 +150,7 @@
 //! * `poll` of a pidfd (`Session::is_dead`): a time of 0
 //! * `pread` of attributes (`extents`): memory that was reserved; the page cache of a memfd is not
 //!   read from a disk unless it was swapped out
-//! * `read` of the workers' bell and the signal pipe (`workers`, `mod`): ours alone, and
+//! * `read` of the workers' doorbell and the signal pipe (`workers`, `mod`): ours alone, and
 //!   non-blocking
 //! * `fcntl(F_DUPFD)`, any call that makes a descriptor (`startup`): before there are threads the
 //!   table of descriptors is made as large as it will be; growing it later takes 10 to 20 ms
@@ -189,7 +189,7 @@ mod workers;
 
 pub use program::run;
 
-/// A key for the index that nobody can foresee.
+/// A key for the index that cannot be predicted.
 fn random_key() -> std::io::Result<plasmon_shm::HashKey> {
     let words: [u8; 32] = plasmon_shm::edge::random()?;
     let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|byte| words[at * 8 + byte]));

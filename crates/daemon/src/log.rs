@@ -82,7 +82,8 @@ pub(crate) fn start(level: LevelFilter, file: Option<&Path>) -> io::Result<()> {
     Ok(())
 }
 
-/// The file, which must not be a link that somebody else put there, nor a pipe that is waited for.
+/// The file, which must not be a link that another user put there, nor a pipe that an open waits
+/// for.
 fn open(path: &Path) -> io::Result<File> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
     OpenOptions::new().create(true).append(true).mode(0o600).custom_flags(flags).open(path)
@@ -98,7 +99,7 @@ pub(crate) fn flush(within: Duration) {
     }
 }
 
-/// A panic of any thread ends the process: whoever waits for that thread would wait for ever. The
+/// A panic of any thread ends the process: a thread that waits for that one would wait forever. The
 /// keeper starts another daemon.
 pub(crate) fn end_on_panic() {
     std::panic::set_hook(Box::new(|panic| {
@@ -121,10 +122,10 @@ fn write_all(entries: &Receiver<Entry>, lost: &AtomicU64, mut sink: impl Write) 
                 }
                 let _ = sink.write_all(&line);
             }
-            Entry::Written(told) => {
+            Entry::Written(written) => {
                 let _ = sink.flush();
                 // The other side may have stopped waiting.
-                let _ = told.try_send(());
+                let _ = written.try_send(());
             }
         }
     }

@@ -1,7 +1,7 @@
-//! What waits to be sent to one client.
+//! The messages that wait to be sent to one client.
 //!
 //! Replies keep their order and are never dropped: a client that does not read them is not read
-//! from either, and its waits are bounded, so they cannot pile up. Notices go behind the replies,
+//! from either, and its waits are bounded, so they cannot pile up. Notices follow the replies,
 //! many to a frame. A subscriber that is too slow loses the newest ones, and is told how many at
 //! the very point where they are missing. All outboxes share a budget: when it is used up, each
 //! keeps a few notices, and a client that has not read one reply is not read from.
@@ -274,7 +274,7 @@ mod tests {
         (end.unwrap(), frames)
     }
 
-    fn told(frames: &[Vec<u8>]) -> (Vec<u64>, Vec<u64>) {
+    fn notices_in(frames: &[Vec<u8>]) -> (Vec<u64>, Vec<u64>) {
         let (mut seen, mut lost) = (Vec::new(), Vec::new());
         for frame in frames {
             match decode_from_daemon(frame).unwrap() {
@@ -304,22 +304,22 @@ mod tests {
         (0..count).for_each(|number| outbox.notify(notice(u64::MAX - number)));
         let (end, frames) = sent(&mut outbox, usize::MAX);
         assert_eq!((end, frames.len()), (SendOutcome::All, 3));
-        let (seen, lost) = told(&frames);
+        let (seen, lost) = notices_in(&frames);
         assert_eq!(seen, (0..count).map(|number| u64::MAX - number).collect::<Vec<_>>());
         assert!(lost.is_empty());
     }
 
     #[test]
-    fn a_slow_subscriber_is_told_what_it_lost_where_it_lost_it() {
+    fn a_slow_subscriber_is_notified_of_the_gap_where_it_is() {
         let mut outbox = Outbox::default();
         let limit = NOTIFICATIONS_QUEUED_MAX as u64;
         (0..limit + 5).for_each(|number| outbox.notify(notice(number)));
         let (end, first) = sent(&mut outbox, 1);
         assert_eq!(end, SendOutcome::Blocked);
-        // There is room again behind the gap.
+        // There is room again after the gap.
         outbox.notify(notice(9_999_999));
         let (_, rest) = sent(&mut outbox, usize::MAX);
-        let (mut seen, lost) = told(&[first, rest].concat());
+        let (mut seen, lost) = notices_in(&[first, rest].concat());
         assert_eq!(seen.pop(), Some(9_999_999));
         assert_eq!(seen, (0..limit).collect::<Vec<_>>());
         assert_eq!(lost, [5]);
@@ -339,7 +339,7 @@ mod tests {
         let count = NOTIFICATIONS_QUEUED_MIN as u64;
         (0..count + 3).for_each(|number| late.notify(notice(number)));
         let (_, frames) = sent(&mut late, usize::MAX);
-        assert_eq!(told(&frames), ((0..count).collect(), vec![3]));
+        assert_eq!(notices_in(&frames), ((0..count).collect(), vec![3]));
         // One that reads, one that leaves and one that unsubscribes give back what they had.
         sent(&mut outboxes[0], usize::MAX);
         outboxes.pop();

@@ -1,8 +1,8 @@
 //! The connections, by the number that the store knows their clients by.
 //!
 //! ```text
-//! accepted ──► greeting ── hello ──► ready ── end of file, process ended, expelled ──► (gone)
-//!                  └── too late, no hello, not admitted ──────────────────────────────────┘
+//! accepted ──► handshake ── hello ──► ready ── end of file, process ended, expelled ──► (gone)
+//!                  └── too late, no hello, not admitted ───────────────────────────────────┘
 //! ```
 //!
 //! A number is kept for a client that has no connection and to which something is lent.
@@ -16,7 +16,7 @@ use plasmon_shm::Connection;
 use plasmon_shm::socket::Peer as Credentials;
 use plasmon_store::event::ClientNo;
 
-use crate::connection_limits::{ConnectionLimits, Holder, NoRoom, SilentConnection};
+use crate::connection_limits::{ConnectionLimits, Holder, NoRoom, UnidentifiedConnection};
 use crate::descriptors_in_flight::UnreadDescriptors;
 use crate::outbox::Outbox;
 use crate::poll::Interest;
@@ -26,7 +26,7 @@ use crate::settings::config::ConnectionsMax;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
     /// It has not said hello yet, and must by this time.
-    Greeting(Instant),
+    Handshake(Instant),
     /// Its client is known to the store.
     Ready,
 }
@@ -36,7 +36,7 @@ pub(crate) enum Stage {
 pub(crate) struct Peer {
     /// The socket.
     pub(crate) connection: Connection,
-    /// Who is at the other end.
+    /// The process at the other end.
     pub(crate) credentials: Credentials,
     /// Where it is in its life.
     pub(crate) stage: Stage,
@@ -76,7 +76,7 @@ enum Slot {
     Taken(Box<Peer>),
 }
 
-/// Who left a number.
+/// The last holder of a number.
 #[derive(Debug)]
 pub(crate) enum FormerPeer {
     /// A connection.
@@ -96,7 +96,7 @@ pub(crate) struct Peers {
 }
 
 impl Peers {
-    /// No connections yet, of so many users.
+    /// No connections yet, of at most this many users.
     pub(crate) fn new(users: usize, most: ConnectionsMax) -> Self {
         let users = ConnectionLimits::new(users, most);
         Self { slots: Vec::new(), free: VecDeque::new(), count: 0, users }
@@ -109,8 +109,8 @@ impl Peers {
         self.users.take(holder(&peer.credentials));
         let stage = peer.stage;
         let client = self.place(Slot::Taken(Box::new(peer)));
-        if let Stage::Greeting(until) = stage {
-            self.users.expect_hello(SilentConnection { client, uid, until });
+        if let Stage::Handshake(until) = stage {
+            self.users.expect_hello(UnidentifiedConnection { client, uid, until });
         }
         client
     }
@@ -123,22 +123,27 @@ impl Peers {
 
     /// The connection of this user that must go before another one comes, because too many of them
     /// have not said hello.
-    pub(crate) fn surplus_silent(&mut self, uid: u32) -> Option<ClientNo> {
+    pub(crate) fn surplus_unidentified(&mut self, uid: u32) -> Option<ClientNo> {
         let Self { slots, users, .. } = self;
-        users.surplus_silent(uid, |silent| !is_silent(slots, silent)).map(|silent| silent.client)
+        users
+            .surplus_unidentified(uid, |unidentified| !is_unidentified(slots, unidentified))
+            .map(|unidentified| unidentified.client)
     }
 
     /// The connection that should have said hello by now.
     pub(crate) fn late(&mut self, now: Instant) -> Option<ClientNo> {
         let Self { slots, users, .. } = self;
-        let oldest = users.oldest_silent(|silent| !is_silent(slots, silent))?;
+        let oldest =
+            users.oldest_unidentified(|unidentified| !is_unidentified(slots, unidentified))?;
         (oldest.until <= now).then_some(oldest.client)
     }
 
     /// When the first connection that has not said hello must have.
     pub(crate) fn next_deadline(&mut self) -> Option<Instant> {
         let Self { slots, users, .. } = self;
-        users.oldest_silent(|silent| !is_silent(slots, silent)).map(|silent| silent.until)
+        users
+            .oldest_unidentified(|unidentified| !is_unidentified(slots, unidentified))
+            .map(|unidentified| unidentified.until)
     }
 
     /// Keeps a number for a client that is expected.
@@ -164,7 +169,7 @@ impl Peers {
         }
         let mut slot = std::mem::replace(&mut self.slots[from.0 as usize], Slot::Free);
         if let Slot::Taken(peer) = &mut slot {
-            // It is queued by its old number, which finds nobody from now on.
+            // It is queued under its old number, which matches no peer from now on.
             peer.is_asking = false;
         }
         self.slots[to.0 as usize] = slot;
@@ -261,9 +266,9 @@ fn holder(credentials: &Credentials) -> Holder {
 }
 
 /// Whether a connection has still not said hello.
-fn is_silent(slots: &[Slot], silent: &SilentConnection) -> bool {
-    match slots.get(silent.client.0 as usize) {
-        Some(Slot::Taken(peer)) => peer.stage == Stage::Greeting(silent.until),
+fn is_unidentified(slots: &[Slot], unidentified: &UnidentifiedConnection) -> bool {
+    match slots.get(unidentified.client.0 as usize) {
+        Some(Slot::Taken(peer)) => peer.stage == Stage::Handshake(unidentified.until),
         Some(Slot::Free | Slot::Expected) | None => false,
     }
 }

@@ -1,4 +1,4 @@
-//! What the daemon waits for: an epoll instance whose events name their source.
+//! The events that the daemon waits for: an epoll instance whose events name their source.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -13,7 +13,7 @@ pub(crate) const EVENTS_AT_ONCE: usize = 64;
 /// Who has something to say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
-    /// Somebody connects.
+    /// A client connects.
     Listener,
     /// A worker has finished something.
     Workers,
@@ -97,8 +97,8 @@ impl Poll {
     }
 
     /// Waits for a source to be rung, once for each time. Nothing is read from it: the source's
-    /// open file is shared with a client, which could have every read of it wait for ever.
-    pub(crate) fn add_bell(&self, fd: impl AsFd, source: Source) -> io::Result<()> {
+    /// open file is shared with a client, which could have every read of it wait forever.
+    pub(crate) fn add_doorbell(&self, fd: impl AsFd, source: Source) -> io::Result<()> {
         let data = epoll::EventData::new_u64(source.encode());
         let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
         Ok(epoll::add(&self.epoll, fd, data, flags)?)
@@ -125,7 +125,7 @@ impl Poll {
         let _ = epoll::delete(&self.epoll, fd);
     }
 
-    /// Waits until something happens or the time is over; `None` waits for ever.
+    /// Waits until something happens or the time is over; `None` waits forever.
     pub(crate) fn wait(
         &mut self,
         timeout: Option<Duration>,
@@ -205,34 +205,34 @@ mod tests {
     #[test]
     fn a_source_is_named_until_it_is_removed() {
         let mut poll = Poll::new().unwrap();
-        let bell = Doorbell::new().unwrap();
+        let doorbell = Doorbell::new().unwrap();
         let mut ready = Vec::new();
-        poll.add(&bell, Source::Doorbell(3)).unwrap();
+        poll.add(&doorbell, Source::Doorbell(3)).unwrap();
         poll.wait(Some(Duration::ZERO), &mut ready).unwrap();
         assert!(ready.is_empty());
-        bell.ring().unwrap();
+        doorbell.ring().unwrap();
         poll.wait(None, &mut ready).unwrap();
         assert_eq!(ready[0].source, Source::Doorbell(3));
         assert!(ready[0].readable && !ready[0].writable);
-        poll.remove(&bell);
+        poll.remove(&doorbell);
         poll.wait(Some(Duration::ZERO), &mut ready).unwrap();
         assert!(ready.is_empty());
     }
 
     #[test]
-    fn a_bell_is_heard_each_time_it_rings_and_is_never_read() {
+    fn a_doorbell_is_listed_each_time_it_rings_and_is_never_read() {
         let mut poll = Poll::new().unwrap();
-        let bell = Doorbell::new().unwrap();
+        let doorbell = Doorbell::new().unwrap();
         let mut ready = Vec::new();
-        poll.add_bell(&bell, Source::Doorbell(3)).unwrap();
+        poll.add_doorbell(&doorbell, Source::Doorbell(3)).unwrap();
         for round in 0..3 {
-            bell.ring().unwrap();
-            bell.ring().unwrap();
+            doorbell.ring().unwrap();
+            doorbell.ring().unwrap();
             poll.wait(None, &mut ready).unwrap();
             assert_eq!((ready.len(), ready[0].source), (1, Source::Doorbell(3)), "round {round}");
             poll.wait(Some(Duration::ZERO), &mut ready).unwrap();
-            assert!(ready.is_empty(), "it was heard in round {round}");
+            assert!(ready.is_empty(), "it was listed in round {round}");
         }
-        assert!(bell.answer().unwrap(), "what was rung is still there to be read");
+        assert!(doorbell.answer().unwrap(), "what was rung is still there to be read");
     }
 }

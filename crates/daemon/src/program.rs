@@ -1,4 +1,4 @@
-//! What the program does with its command line.
+//! The main program: its command line, and how it starts and ends.
 //!
 //! ```text
 //! plasmond                      serve in the foreground
@@ -40,7 +40,7 @@ pub fn run(arguments: Vec<OsString>) -> ExitCode {
     let invocation = match flags::parse(arguments.iter().cloned()) {
         Ok(invocation) => invocation,
         Err(error) => {
-            // Help and version go to standard output and are no failure. If that is closed, nobody
+            // Help and version go to standard output and are no failure. If that is closed, nothing
             // wanted to read them.
             let _ = error.print();
             return ExitCode::from(if error.use_stderr() { WRONG_USAGE } else { 0 });
@@ -49,7 +49,7 @@ pub fn run(arguments: Vec<OsString>) -> ExitCode {
     match start(&invocation, &arguments) {
         Ok(code) => code,
         Err(error) => {
-            // Its standard error may be nowhere: who started the store is gone.
+            // Its standard error may lead nowhere: the starter of the store is gone.
             if invocation.role == Role::Adopting && invocation.log_file.is_some() {
                 tracing::error!(%error, "the daemon cannot start");
             }
@@ -106,8 +106,8 @@ fn start(invocation: &Invocation, arguments: &[OsString]) -> Result<ExitCode, St
             let keeper_errors = if is_detached { Stdio::null() } else { Stdio::inherit() };
             let core = startup::fresh(config, flags, keeper_errors)?;
             if let Err(error) = announce(invocation, &socket) {
-                // The keeper would take the failure for a death, and serve a store that nobody
-                // knows.
+                // The keeper would take the failure for a death, and serve a store that no
+                // client knows.
                 core.end();
                 return Err(error);
             }
@@ -124,11 +124,11 @@ fn start(invocation: &Invocation, arguments: &[OsString]) -> Result<ExitCode, St
     serve(core)
 }
 
-/// Tells whoever waits that the store accepts connections, and lets go of the terminal.
+/// Notifies the waiting starter that the store accepts connections, and detaches from the terminal.
 fn announce(invocation: &Invocation, socket: &Path) -> Result<(), StartError> {
     let system = |doing| move |source| StartError::System { doing, source };
     if let Some(number) = invocation.ready_fd {
-        tell_ready(number, socket).map_err(system("writing to --ready-fd"))?;
+        notify_ready(number, socket).map_err(system("writing to --ready-fd"))?;
     }
     if invocation.role == Role::Detached {
         leave_terminal().map_err(system("leaving the terminal"))?;
@@ -142,8 +142,8 @@ fn serve(core: Core) -> Result<ExitCode, StartError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What a keeper starts later daemons with: every setting that anybody set, and what else must not
-/// depend on where that daemon finds itself.
+/// What a keeper starts later daemons with: every setting that was set explicitly, and what else
+/// must not depend on where that daemon finds itself.
 fn keeper_flags(loaded: &SettingsInput, config: &Config, invocation: &Invocation) -> Vec<String> {
     let mut flags = loaded.as_flags();
     flags.retain(|flag| !flag.starts_with("--socket=") && !flag.starts_with("--capacity-bytes="));
@@ -164,7 +164,7 @@ fn leave_terminal() -> io::Result<()> {
 }
 
 /// Writes the socket's path as one line to a descriptor that was passed by its number.
-fn tell_ready(number: u32, socket: &Path) -> io::Result<()> {
+fn notify_ready(number: u32, socket: &Path) -> io::Result<()> {
     use std::os::unix::ffi::OsStrExt;
 
     let mut line = socket.as_os_str().as_bytes().to_vec();

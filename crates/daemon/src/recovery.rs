@@ -39,10 +39,10 @@ use plasmon_store::event::{RecoveredExtent, RecoveredObject};
 
 use crate::directory::{SharedTables, entry_of};
 use crate::extents::Extents;
-use crate::sessions::{LINGERING_MAX, Session, Sessions, writer_mark};
+use crate::sessions::{DETACHED_MAX, Session, Sessions, writer_mark};
 use plasmon_keeper::KeeperHandle;
 use plasmon_keeper::Label;
-use plasmon_keeper::{Held, KeeperLink};
+use plasmon_keeper::{HeldDescriptors, KeeperLink};
 use plasmon_shm::shortage::is_failure_of_machine;
 
 /// Why a store cannot be taken over.
@@ -79,7 +79,7 @@ pub(crate) struct Inventory {
     pub(crate) shared: SharedTables,
     /// The extents.
     pub(crate) extents: Extents,
-    /// Extents that the daemon before had dropped, and that somebody may have mapped still.
+    /// Extents that the previous daemon had dropped, and that processes may still have mapped.
     pub(crate) dropped: Vec<(ExtentId, Arc<Memfd>)>,
     /// The lock on the spill folder.
     pub(crate) spill_lock: Option<FolderLock>,
@@ -92,7 +92,7 @@ pub(crate) struct Inventory {
 const RINGS_TRUSTED_STARTS: u32 = 2;
 
 #[derive(Default)]
-struct Piles {
+struct SortedDescriptors {
     listener: Option<Listener>,
     control: Option<(u64, OwnedFd)>,
     wakes: Option<Memfd>,
@@ -103,7 +103,7 @@ struct Piles {
 }
 
 /// Hands the listening socket and its lock over.
-pub(crate) fn hold_door(link: &KeeperLink, listener: &Listener) -> io::Result<()> {
+pub(crate) fn hold_listener(link: &KeeperLink, listener: &Listener) -> io::Result<()> {
     let (socket, lock) = listener.duplicate()?;
     let fds: Vec<_> =
         std::iter::once(socket.as_fd()).chain(lock.as_ref().map(AsFd::as_fd)).collect();
@@ -112,18 +112,18 @@ pub(crate) fn hold_door(link: &KeeperLink, listener: &Listener) -> io::Result<()
 
 impl Inventory {
     /// Sorts what the keeper held and takes it into use.
-    pub(crate) fn sort(link: KeeperLink, held: Held) -> Result<Self, BadInventory> {
-        let mut piles = Piles::default();
+    pub(crate) fn sort(link: KeeperLink, held: HeldDescriptors) -> Result<Self, BadInventory> {
+        let mut sorted = SortedDescriptors::default();
         let distrusts_rings = held.failed_starts >= RINGS_TRUSTED_STARTS;
         for (label, fds) in held.labelled {
-            piles.put(label, fds)?;
+            sorted.put(label, fds)?;
         }
         let mut keeper = KeeperHandle::taken(link);
-        let listener = piles.listener.ok_or(BadInventory::Missing("listening socket"))?;
-        let (store_token, control) = piles.control.ok_or(BadInventory::Missing("control page"))?;
+        let listener = sorted.listener.ok_or(BadInventory::Missing("listening socket"))?;
+        let (store_token, control) = sorted.control.ok_or(BadInventory::Missing("control page"))?;
         let control =
             Memfd::adopt(control).and_then(ControlDaemon::adopt).map_err(unusable("control"))?;
-        let wakes = match piles.wakes {
+        let wakes = match sorted.wakes {
             Some(wakes) => wakes,
             None => {
                 let wakes = WakePage::create().map_err(unusable("wake page"))?;
@@ -133,27 +133,27 @@ impl Inventory {
             }
         };
         let number = control.table();
-        let table = piles.tables.remove(&number).ok_or(BadInventory::Missing("index table"))?;
+        let table = sorted.tables.remove(&number).ok_or(BadInventory::Missing("index table"))?;
         let table = Memfd::adopt(table)
             .and_then(|memfd| IndexWriter::adopt(memfd, number))
             .map_err(unusable("index table"))?;
         // Tables that the daemon before was about to give up, or had not announced yet.
-        piles.tables.keys().for_each(|number| keeper.forget(&Label::Index { number: *number }));
-        let mut sessions = Sessions::new(LINGERING_MAX);
-        for session in piles.sessions {
+        sorted.tables.keys().for_each(|number| keeper.forget(&Label::Index { number: *number }));
+        let mut sessions = Sessions::new(DETACHED_MAX);
+        for session in sorted.sessions {
             sessions.insert(session);
         }
-        forget_lost_extents(&control, &piles.extents);
+        forget_lost_extents(&control, &sorted.extents);
         let index = Index::new(table);
         let shared = SharedTables { index, control, wakes, sessions, keeper, grown: false };
-        let (mut extents, mut dropped) = (piles.extents, Vec::new());
+        let (mut extents, mut dropped) = (sorted.extents, Vec::new());
         let is_dropped = |extent: &ExtentId| shared.control.writer(*extent).is_none();
         let gone: Vec<_> = extents.iter().map(|(extent, _)| extent).filter(is_dropped).collect();
         for extent in gone {
             dropped.extend(extents.remove(extent).map(|memfd| (extent, memfd)));
         }
         extents.set_first_birth(shared.control.births());
-        let spill_lock = piles.spill_lock;
+        let spill_lock = sorted.spill_lock;
         Ok(Self { listener, store_token, shared, extents, dropped, spill_lock, distrusts_rings })
     }
 }
@@ -163,7 +163,7 @@ fn unusable(what: &str) -> impl FnOnce(io::Error) -> BadInventory + use<> {
     move |source| BadInventory::Unusable { what, source }
 }
 
-impl Piles {
+impl SortedDescriptors {
     /// Puts what belongs to one label where it belongs. Fails only for what may work for the next
     /// daemon: this one has no room for it.
     fn put(&mut self, label: Label, fds: Vec<OwnedFd>) -> Result<(), BadInventory> {
@@ -251,7 +251,7 @@ fn forget_lost_extents(control: &ControlDaemon, extents: &Extents) {
 pub(crate) fn recovered_extents(shared: &SharedTables, extents: &Extents) -> Vec<RecoveredExtent> {
     let writers: HashSet<u64> =
         shared.sessions.iter().map(|(_, session)| writer_mark(session.token)).collect();
-    let told = |(extent, memfd): (ExtentId, &Arc<Memfd>)| RecoveredExtent {
+    let recovered = |(extent, memfd): (ExtentId, &Arc<Memfd>)| RecoveredExtent {
         extent,
         bytes: memfd.bytes(),
         quarantined: shared.control.writer(extent).is_some_and(|mark| writers.contains(&mark)),
@@ -259,9 +259,9 @@ pub(crate) fn recovered_extents(shared: &SharedTables, extents: &Extents) -> Vec
         strict: memfd.is_write_sealed().unwrap_or(false),
         resident_bytes: memfd.resident_bytes().unwrap_or(memfd.bytes()),
     };
-    let mut told: Vec<_> = extents.iter().map(told).collect();
-    told.sort_by_key(|extent| extent.extent);
-    told
+    let mut recovered: Vec<_> = extents.iter().map(recovered).collect();
+    recovered.sort_by_key(|extent| extent.extent);
+    recovered
 }
 
 /// The objects that the index lists and those in the spill tier, as the store is told of them.

@@ -1,16 +1,16 @@
 //! Which rings are looked at, so that a question costs the same with one client and with thousands.
 //!
 //! ```text
-//!          its bell rings            nothing in it for a while, or too many are awake
+//!          its doorbell rings        nothing in it for a while, or too many are awake
 //!  idle ───────────────────► awake ───────────────────────────────────────────────────► idle
 //!  (the client rings         (the daemon looks at it
 //!   when it submits)          whenever it looks at rings)
 //! ```
 //!
 //! A client whose ring is idle rings its own doorbell before its submission counts as made. So a
-//! submission made before a request is either in a ring that is awake, or its bell is among those
-//! that the kernel lists here; and a miss that is answered over the socket is final. The
-//! order of memory behind it: [`plasmon_shm::sleep_flag`].
+//! submission made before a request is either in a ring that is awake, or its doorbell is among
+//! those that the kernel lists here; and a miss that is answered over the socket is final. The
+//! memory ordering is described in [`plasmon_shm::sleep_flag`].
 //!
 //! A doorbell is never read, only listed by an edge-triggered epoll instance of its own.
 
@@ -55,10 +55,10 @@ pub(crate) struct Work {
 /// The rings of all connected clients.
 #[derive(Debug)]
 pub(crate) struct Rings {
-    bells: Poll,
+    doorbells: Poll,
     rung: Vec<Ready>,
     awake: Vec<Awake>,
-    /// How many rings and bells were looked at.
+    /// How many rings and doorbells were looked at.
     #[cfg(test)]
     looks: usize,
 }
@@ -67,7 +67,7 @@ impl Rings {
     /// No rings yet.
     pub(crate) fn new() -> io::Result<Self> {
         Ok(Self {
-            bells: Poll::new()?,
+            doorbells: Poll::new()?,
             rung: Vec::new(),
             awake: Vec::new(),
             #[cfg(test)]
@@ -75,15 +75,15 @@ impl Rings {
         })
     }
 
-    /// Listens to the bell of a session.
-    pub(crate) fn watch(&self, bell: &Doorbell, session: SessionNo) -> io::Result<()> {
-        self.bells.add_bell(bell, Source::Doorbell(session.0))
+    /// Listens to the doorbell of a session.
+    pub(crate) fn watch(&self, doorbell: &Doorbell, session: SessionNo) -> io::Result<()> {
+        self.doorbells.add_doorbell(doorbell, Source::Doorbell(session.0))
     }
 
-    /// Stops listening to a bell, and looking at the ring.
-    pub(crate) fn unwatch(&mut self, session: SessionNo, bell: Option<&Doorbell>) {
-        if let Some(bell) = bell {
-            self.bells.remove(bell);
+    /// Stops listening to a doorbell, and looking at the ring.
+    pub(crate) fn unwatch(&mut self, session: SessionNo, doorbell: Option<&Doorbell>) {
+        if let Some(doorbell) = doorbell {
+            self.doorbells.remove(doorbell);
         }
         self.awake.retain(|awake| awake.session != session);
     }
@@ -97,7 +97,7 @@ impl Rings {
         let Some(channel) = sessions.channel_mut(session) else { return };
         channel.watch_submissions();
         if self.awake.len() >= AWAKE_MAX {
-            // The first that goes: those before it have work, or no bell to ring.
+            // The first that goes: those before it have work, or no doorbell to ring.
             let mut awake = self.awake.iter();
             if let Some(at) = awake.position(|awake| rests(awake.session, sessions)) {
                 self.awake.remove(at);
@@ -106,21 +106,21 @@ impl Rings {
         self.awake.push(Awake { session, worked: true });
     }
 
-    /// Has a new client ring its bell with its first submission.
+    /// Has a new client ring its doorbell with its first submission.
     pub(crate) fn rest(&mut self, session: SessionNo, sessions: &mut Sessions) {
         if !rests(session, sessions) {
             self.awaken(session, sessions);
         }
     }
 
-    /// Awakens the rings whose bells were rung before this call.
-    pub(crate) fn hear(&mut self, sessions: &mut Sessions) {
+    /// Awakens the rings whose doorbells were rung before this call.
+    pub(crate) fn awaken_rung(&mut self, sessions: &mut Sessions) {
         let mut rung = std::mem::take(&mut self.rung);
-        // A bell is listed once, however often it rings, so that so many looks are enough for all;
-        // one that rings all the time is not waited for.
+        // A doorbell is listed once, however often it rings, so that this many looks are enough for
+        // all; one that rings all the time is not waited for.
         for _ in 0..=sessions.count() / EVENTS_AT_ONCE {
-            if let Err(error) = self.bells.wait(Some(Duration::ZERO), &mut rung) {
-                tracing::error!(%error, "doorbells cannot be heard");
+            if let Err(error) = self.doorbells.wait(Some(Duration::ZERO), &mut rung) {
+                tracing::error!(%error, "doorbells cannot be polled");
                 break;
             }
             #[cfg(test)]
@@ -170,23 +170,23 @@ impl Rings {
 }
 
 impl AsFd for Rings {
-    /// Becomes readable when a bell rings.
+    /// Becomes readable when a doorbell rings.
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.bells.as_fd()
+        self.doorbells.as_fd()
     }
 }
 
-/// Asks a client to ring from now on; false if there is something in its ring or it has no bell,
-/// because it is only expected back.
+/// Asks a client to ring from now on; false if there is something in its ring or it has no
+/// doorbell, because it is only expected back.
 fn rests(session: SessionNo, sessions: &mut Sessions) -> bool {
-    let has_bell = sessions.get(session).is_some_and(|found| found.doorbell.is_some());
-    has_bell && sessions.channel_mut(session).is_some_and(|channel| channel.await_bell())
+    let has_doorbell = sessions.get(session).is_some_and(|found| found.doorbell.is_some());
+    has_doorbell && sessions.channel_mut(session).is_some_and(|channel| channel.await_doorbell())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sessions::LINGERING_MAX;
+    use crate::sessions::DETACHED_MAX;
     use crate::sessions::tests::session;
     use plasmon_proto::ring::Submission;
     use plasmon_shm::{ChannelClient, ControlDaemon, ControlReader};
@@ -194,50 +194,50 @@ mod tests {
     struct Client {
         no: SessionNo,
         channel: ChannelClient,
-        bell: Doorbell,
+        doorbell: Doorbell,
     }
 
-    struct Hall {
+    struct RingsFixture {
         rings: Rings,
         sessions: Sessions,
         control: ControlReader,
         clients: Vec<Client>,
     }
 
-    fn hall(clients: u32) -> Hall {
+    fn fixture(clients: u32) -> RingsFixture {
         let control = ControlDaemon::create().unwrap();
         let control = ControlReader::new(control.memfd().read_only().unwrap()).unwrap();
-        let (mut rings, mut sessions) = (Rings::new().unwrap(), Sessions::new(LINGERING_MAX));
+        let (mut rings, mut sessions) = (Rings::new().unwrap(), Sessions::new(DETACHED_MAX));
         let clients = (0..clients)
             .map(|number| {
                 let no = sessions.insert(session(u64::from(number) + 1));
-                let bell = Doorbell::new().unwrap();
+                let doorbell = Doorbell::new().unwrap();
                 let channel = sessions.channel_mut(no).unwrap().memfd().writable().unwrap();
-                let theirs = Doorbell::adopt(bell.duplicate().unwrap());
-                rings.watch(&bell, no).unwrap();
-                sessions.connect(no, ClientNo(number), Some(bell));
+                let theirs = Doorbell::adopt(doorbell.duplicate().unwrap());
+                rings.watch(&doorbell, no).unwrap();
+                sessions.connect(no, ClientNo(number), Some(doorbell));
                 rings.rest(no, &mut sessions);
-                Client { no, channel: ChannelClient::new(channel).unwrap(), bell: theirs }
+                Client { no, channel: ChannelClient::new(channel).unwrap(), doorbell: theirs }
             })
             .collect();
-        Hall { rings, sessions, control, clients }
+        RingsFixture { rings, sessions, control, clients }
     }
 
-    impl Hall {
-        /// Submits as a client does; whether the bell was rung.
+    impl RingsFixture {
+        /// Submits as a client does; whether the doorbell was rung.
         fn submit(&self, at: usize) -> bool {
-            let Client { channel, bell, .. } = &self.clients[at];
+            let Client { channel, doorbell, .. } = &self.clients[at];
             let record = Submission::LeaseWanted { bytes_min: 1, bytes_wanted: 1 }.encode();
             let submitted = channel.submit(&record, &self.control).unwrap();
             if submitted.must_ring {
-                bell.ring().unwrap();
+                doorbell.ring().unwrap();
                 channel.rang(&submitted);
             }
             submitted.must_ring
         }
 
         fn work(&mut self) -> Vec<SessionNo> {
-            self.rings.hear(&mut self.sessions);
+            self.rings.awaken_rung(&mut self.sessions);
             let mut work = VecDeque::new();
             self.rings.collect_work(&self.sessions, &mut work);
             for ring in &work {
@@ -249,75 +249,75 @@ mod tests {
 
     #[test]
     fn a_client_rings_once_and_is_looked_at_until_it_rests() {
-        let mut hall = hall(3);
-        let no = hall.clients[1].no;
-        assert!(hall.submit(1), "its ring is idle");
-        assert!(!hall.submit(1), "it was rung already");
-        assert_eq!(hall.work(), [no]);
-        assert!(!hall.submit(1), "its ring is awake");
-        assert_eq!(hall.work(), [no]);
+        let mut fixture = fixture(3);
+        let no = fixture.clients[1].no;
+        assert!(fixture.submit(1), "its ring is idle");
+        assert!(!fixture.submit(1), "it was rung already");
+        assert_eq!(fixture.work(), [no]);
+        assert!(!fixture.submit(1), "its ring is awake");
+        assert_eq!(fixture.work(), [no]);
         // It held something since the last look, then nothing.
-        hall.rings.rest_idle(&mut hall.sessions);
-        assert!(!hall.submit(1));
-        hall.rings.rest_idle(&mut hall.sessions);
-        assert_eq!(hall.work(), [no], "a ring with something in it does not rest");
-        hall.rings.rest_idle(&mut hall.sessions);
-        hall.rings.rest_idle(&mut hall.sessions);
-        assert!(hall.rings.awake.is_empty());
-        assert!(hall.submit(1));
-        assert_eq!(hall.work(), [no]);
+        fixture.rings.rest_idle(&mut fixture.sessions);
+        assert!(!fixture.submit(1));
+        fixture.rings.rest_idle(&mut fixture.sessions);
+        assert_eq!(fixture.work(), [no], "a ring with something in it does not rest");
+        fixture.rings.rest_idle(&mut fixture.sessions);
+        fixture.rings.rest_idle(&mut fixture.sessions);
+        assert!(fixture.rings.awake.is_empty());
+        assert!(fixture.submit(1));
+        assert_eq!(fixture.work(), [no]);
     }
 
     /// A request cost 25 ns for each client there was, 40 us with 1,500 of them.
     #[test]
     fn a_question_looks_at_as_many_rings_with_a_thousand_idle_clients_as_without() {
         let looks = |idle: u32| {
-            let mut hall = hall(1 + idle);
+            let mut fixture = fixture(1 + idle);
             // Two rests, after which no ring is awake that held nothing.
             for _ in 0..2 {
-                hall.rings.rest_idle(&mut hall.sessions);
+                fixture.rings.rest_idle(&mut fixture.sessions);
             }
-            hall.rings.looks = 0;
-            assert!(hall.submit(0));
-            assert_eq!(hall.work(), [hall.clients[0].no]);
-            assert!(hall.work().is_empty());
-            hall.rings.looks
+            fixture.rings.looks = 0;
+            assert!(fixture.submit(0));
+            assert_eq!(fixture.work(), [fixture.clients[0].no]);
+            assert!(fixture.work().is_empty());
+            fixture.rings.looks
         };
         assert_eq!(looks(1000), looks(0));
     }
 
     #[test]
-    fn a_ring_without_a_bell_is_always_looked_at() {
+    fn a_ring_without_a_doorbell_is_always_looked_at() {
         // A client that is expected back rings at a daemon that is dead.
-        let mut hall = hall(1);
-        let no = hall.clients[0].no;
-        let bell = hall.sessions.get_mut(no).unwrap().doorbell.take();
-        hall.rings.unwatch(no, bell.as_ref());
-        hall.rings.rest(no, &mut hall.sessions);
+        let mut fixture = fixture(1);
+        let no = fixture.clients[0].no;
+        let doorbell = fixture.sessions.get_mut(no).unwrap().doorbell.take();
+        fixture.rings.unwatch(no, doorbell.as_ref());
+        fixture.rings.rest(no, &mut fixture.sessions);
         for _ in 0..3 {
-            hall.rings.rest_idle(&mut hall.sessions);
-            assert!(!hall.submit(0));
-            assert_eq!(hall.work(), [no]);
+            fixture.rings.rest_idle(&mut fixture.sessions);
+            assert!(!fixture.submit(0));
+            assert_eq!(fixture.work(), [no]);
         }
     }
 
     #[test]
     fn no_more_rings_are_awake_than_the_limit_and_none_is_forgotten() {
         let count = AWAKE_MAX + 70;
-        let mut hall = hall(count as u32);
-        (0..count).for_each(|at| assert!(hall.submit(at)));
-        // Those that came too late wait in their own bells.
-        let mut seen: Vec<_> = hall.work();
+        let mut fixture = fixture(count as u32);
+        (0..count).for_each(|at| assert!(fixture.submit(at)));
+        // Those that came too late wait in their own doorbells.
+        let mut seen: Vec<_> = fixture.work();
         seen.sort();
         seen.dedup();
         assert_eq!(seen.len(), count);
         for at in 0..count {
-            hall.submit(at);
+            fixture.submit(at);
         }
-        assert_eq!(hall.work().len(), count);
+        assert_eq!(fixture.work().len(), count);
         for _ in 0..2 {
-            hall.rings.rest_idle(&mut hall.sessions);
+            fixture.rings.rest_idle(&mut fixture.sessions);
         }
-        assert!(hall.rings.awake.is_empty());
+        assert!(fixture.rings.awake.is_empty());
     }
 }

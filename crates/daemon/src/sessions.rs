@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!            hello                    end of file         process ends, or has left
-//! (nothing) ───────► connected ──────────────────► lingering ──────────────────► (nothing)
+//! (nothing) ───────► connected ──────────────────► detached  ──────────────────► (nothing)
 //!                        ▲          resume              │
 //!                        └──────────────────────────────┘
 //! ```
@@ -20,17 +20,17 @@ use plasmon_proto::Name;
 use plasmon_proto::message::Access;
 use plasmon_proto::ring::{Completion, Record};
 use plasmon_shm::scan::PinCounts;
-use plasmon_shm::{ChannelDaemon, Doorbell, Hostile};
+use plasmon_shm::{ChannelDaemon, Doorbell, ProtocolViolation};
 use plasmon_store::event::ClientNo;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use plasmon_keeper::Label;
 
 /// Sessions without a connection that are kept, and as many of one process that hold something. A
-/// process that connects and disconnects for ever would otherwise leave one behind each time, with
+/// process that connects and disconnects forever would otherwise leave one behind each time, with
 /// two descriptors. The oldest that pin nothing and write nothing are forgotten; while one process
 /// has this many that do, it gets no further session.
-pub(crate) const LINGERING_MAX: usize = 512;
+pub(crate) const DETACHED_MAX: usize = 512;
 
 /// Sessions whose touches are collected for a request that wants memory. Those of the others are
 /// known a tenth of a second later at most.
@@ -77,7 +77,7 @@ pub(crate) struct Session {
     pub(crate) client: Option<ClientNo>,
     /// Whether its ring is not looked at, because it was broken, until it is connected again.
     pub(crate) is_deaf: bool,
-    /// Whether its ring is given up: nobody resumes it, only its pins count.
+    /// Whether its ring is given up: it is never resumed, only its pins count.
     pub(crate) is_abandoned: bool,
 }
 
@@ -134,9 +134,9 @@ pub(crate) struct Sessions {
     by_token: HashMap<u64, SessionNo>,
     by_client: BTreeMap<ClientNo, SessionNo>,
     /// Sessions without a connection, the oldest first.
-    lingering: BTreeMap<u64, SessionNo>,
-    lingering_since: HashMap<SessionNo, u64>,
-    lingering_max: usize,
+    detached: BTreeMap<u64, SessionNo>,
+    detached_since: HashMap<SessionNo, u64>,
+    detached_max: usize,
     clock: u64,
     /// The slot of the session whose touches were collected last.
     touches_of: usize,
@@ -145,16 +145,16 @@ pub(crate) struct Sessions {
 }
 
 impl Sessions {
-    /// No sessions yet, of which at most so many will be kept without a connection.
-    pub(crate) fn new(lingering_max: usize) -> Self {
+    /// No sessions yet, of which at most this many will be kept without a connection.
+    pub(crate) fn new(detached_max: usize) -> Self {
         Self {
             slots: Vec::new(),
             free: Vec::new(),
             by_token: HashMap::new(),
             by_client: BTreeMap::new(),
-            lingering: BTreeMap::new(),
-            lingering_since: HashMap::new(),
-            lingering_max,
+            detached: BTreeMap::new(),
+            detached_since: HashMap::new(),
+            detached_max,
             clock: 0,
             touches_of: 0,
             #[cfg(feature = "sim")]
@@ -162,7 +162,7 @@ impl Sessions {
         }
     }
 
-    /// Takes a session in, lingering until [`Self::connect`].
+    /// Takes a session in, detached until [`Self::connect`].
     pub(crate) fn insert(&mut self, session: Session) -> SessionNo {
         let number = self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);
@@ -171,13 +171,13 @@ impl Sessions {
         let no = SessionNo(number);
         self.by_token.insert(session.token, no);
         self.slots[number as usize] = Some(session);
-        self.linger(no);
+        self.detach(no);
         no
     }
 
     /// The client of a session is connected under this number.
     pub(crate) fn connect(&mut self, no: SessionNo, client: ClientNo, doorbell: Option<Doorbell>) {
-        self.stop_lingering(no);
+        self.clear_detached(no);
         self.by_client.insert(client, no);
         if let Some(session) = self.get_mut(no) {
             session.client = Some(client);
@@ -195,10 +195,11 @@ impl Sessions {
             // Its threads look at their socket, which is closed by now.
             session.sound_mail();
         }
-        self.linger(no);
+        self.detach(no);
     }
 
-    /// The store does not know the client any more. Returns its doorbell, which nobody hears now.
+    /// The store does not know the client any more. Returns its doorbell, which the daemon ignores
+    /// now.
     pub(crate) fn disconnect(&mut self, client: ClientNo) -> Option<(SessionNo, Option<Doorbell>)> {
         let no = self.by_client.remove(&client)?;
         let session = self.get_mut(no)?;
@@ -206,14 +207,14 @@ impl Sessions {
         let doorbell = session.doorbell.take();
         // Its threads look at their socket, which is closed by now.
         session.sound_mail();
-        self.linger(no);
+        self.detach(no);
         Some((no, doorbell))
     }
 
     /// Forgets a session that is not connected.
     pub(crate) fn remove(&mut self, no: SessionNo) -> Option<Session> {
         let session = self.slots.get_mut(no.0 as usize)?.take()?;
-        self.stop_lingering(no);
+        self.clear_detached(no);
         self.by_token.remove(&session.token);
         self.free.push(no.0);
         Some(session)
@@ -252,11 +253,11 @@ impl Sessions {
 
     /// Sessions without a connection that are too many: the oldest that hold nothing.
     pub(crate) fn surplus(&self) -> Option<SessionNo> {
-        if self.lingering.len() <= self.lingering_max {
+        if self.detached.len() <= self.detached_max {
             return None;
         }
         let idle = |no: &&SessionNo| self.get(**no).is_some_and(|found| !found.holds_anything());
-        self.lingering.values().find(idle).copied()
+        self.detached.values().find(idle).copied()
     }
 
     /// How many sessions there can be at the moment.
@@ -291,7 +292,7 @@ impl Sessions {
         no: SessionNo,
         max: usize,
         into: &mut Vec<(u64, Record)>,
-    ) -> Result<usize, Hostile> {
+    ) -> Result<usize, ProtocolViolation> {
         let session = self.get_mut(no).filter(|session| !session.is_deaf);
         match session.and_then(|session| session.channel.as_mut()) {
             Some(channel) => channel.drain(max, into),
@@ -344,8 +345,8 @@ impl Sessions {
         channel.map_or(Ok(()), ChannelDaemon::wake)
     }
 
-    /// Tells a client something through its ring; whether it can hear it. A client without a ring
-    /// hears nothing, nor does one that does not read.
+    /// Sends a client a completion through its ring; whether it arrives. A client without a ring
+    /// gets nothing, nor does one that does not read.
     pub(crate) fn complete(&mut self, client: ClientNo, completion: &Completion) -> bool {
         let channel = self.of_client(client).and_then(|no| self.get_mut(no)?.channel.as_mut());
         channel.is_some_and(|channel| channel.complete(completion))
@@ -359,8 +360,8 @@ impl Sessions {
     }
 
     /// Wakes the housekeeping of clients that may have an extent mapped which is gone.
-    pub(crate) fn sound_gone(&self, told: Option<&BTreeSet<SessionNo>>) {
-        for (_, session) in self.of(told) {
+    pub(crate) fn sound_gone(&self, recipients: Option<&BTreeSet<SessionNo>>) {
+        for (_, session) in self.of(recipients) {
             let woken = session.channel.as_ref().map(|channel| channel.gone().wake());
             if let Some(Err(error)) = woken {
                 tracing::warn!(pid = session.pid, %error, "a client cannot be woken");
@@ -368,19 +369,19 @@ impl Sessions {
         }
     }
 
-    /// The processes of these sessions, so many at most.
-    pub(crate) fn pids(&self, told: Option<&BTreeSet<SessionNo>>, most: usize) -> Vec<u32> {
-        let pids: BTreeSet<u32> = self.of(told).map(|(_, session)| session.pid).collect();
+    /// The processes of these sessions, up to a limit.
+    pub(crate) fn pids(&self, recipients: Option<&BTreeSet<SessionNo>>, most: usize) -> Vec<u32> {
+        let pids: BTreeSet<u32> = self.of(recipients).map(|(_, session)| session.pid).collect();
         pids.into_iter().take(most).collect()
     }
 
     /// These sessions, or all.
     fn of(
         &self,
-        told: Option<&BTreeSet<SessionNo>>,
+        recipients: Option<&BTreeSet<SessionNo>>,
     ) -> impl Iterator<Item = (SessionNo, &Session)> {
-        let named = told.into_iter().flatten().filter_map(|no| Some((*no, self.get(*no)?)));
-        let all = self.iter().filter(move |_| told.is_none());
+        let named = recipients.into_iter().flatten().filter_map(|no| Some((*no, self.get(*no)?)));
+        let all = self.iter().filter(move |_| recipients.is_none());
         named.chain(all)
     }
 
@@ -426,33 +427,33 @@ impl Sessions {
     /// How many sessions without a connection this process has that hold something, if there are
     /// many sessions without a connection in all.
     pub(crate) fn left_holding_by(&self, pid: u32, uid: u32) -> usize {
-        if self.lingering.len() < self.lingering_max {
+        if self.detached.len() < self.detached_max {
             return 0;
         }
         let is_its = |no: &&SessionNo| {
             self.get(**no)
                 .is_some_and(|found| (found.pid, found.uid) == (pid, uid) && found.holds_anything())
         };
-        self.lingering.values().filter(is_its).count()
+        self.detached.values().filter(is_its).count()
     }
 
     /// From here on the client gives up what it pins, until it is connected again. Only then it is
     /// right to forget a session that pins nothing while its process lives.
-    fn linger(&mut self, no: SessionNo) {
+    fn detach(&mut self, no: SessionNo) {
         if let Some(channel) = self.get(no).and_then(|found| found.channel.as_ref()) {
             channel.set_parted(true);
         }
-        if self.lingering_since.contains_key(&no) {
+        if self.detached_since.contains_key(&no) {
             return;
         }
         self.clock += 1;
-        self.lingering.insert(self.clock, no);
-        self.lingering_since.insert(no, self.clock);
+        self.detached.insert(self.clock, no);
+        self.detached_since.insert(no, self.clock);
     }
 
-    fn stop_lingering(&mut self, no: SessionNo) {
-        if let Some(since) = self.lingering_since.remove(&no) {
-            self.lingering.remove(&since);
+    fn clear_detached(&mut self, no: SessionNo) {
+        if let Some(since) = self.detached_since.remove(&no) {
+            self.detached.remove(&since);
         }
     }
 }
@@ -482,7 +483,7 @@ pub(crate) mod tests {
 
     #[test]
     fn a_session_is_found_by_token_and_by_client() {
-        let mut sessions = Sessions::new(LINGERING_MAX);
+        let mut sessions = Sessions::new(DETACHED_MAX);
         let one = sessions.insert(session(10));
         let two = sessions.insert(session(20));
         sessions.connect(one, ClientNo(7), None);
@@ -521,7 +522,7 @@ pub(crate) mod tests {
             counts.of(&[5, 6])
         };
         // One damaged channel used to make every later daemon of the store fail to start.
-        let mut sessions = Sessions::new(LINGERING_MAX);
+        let mut sessions = Sessions::new(DETACHED_MAX);
         sessions.insert(session(1));
         assert_eq!(pins(&sessions), [0, 0]);
         let lost = std::fs::File::open("/dev/null").unwrap().into();
@@ -534,7 +535,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn too_many_lingering_sessions_are_surplus_from_the_oldest_on() {
+    fn too_many_detached_sessions_are_surplus_from_the_oldest_on() {
         let mut sessions = Sessions::new(2);
         let first = sessions.insert(session(1));
         let second = sessions.insert(session(2));
@@ -548,7 +549,7 @@ pub(crate) mod tests {
     #[test]
     fn a_request_collects_the_touches_of_its_client_and_of_some_others_in_turn() {
         // Each request that wanted memory looked at every client: with 1500 of them for 0.4 ms.
-        let mut sessions = Sessions::new(LINGERING_MAX);
+        let mut sessions = Sessions::new(DETACHED_MAX);
         let count = TOUCHES_OF_SOME as u32 + 10;
         let readers: Vec<ChannelClient> = (0..count)
             .map(|number| {

@@ -1,6 +1,6 @@
 //! The process that a store was started for.
 //!
-//! A program that starts a store of its own may be killed before it stops it. The daemon watches
+//! A program that starts its own store may be killed before it stops it. The daemon watches
 //! that process, by a descriptor, and once it is gone the daemon ends after its last client: what
 //! the program's own workers still read stays until they are gone, too.
 

@@ -23,7 +23,7 @@ use crate::core::{Core, Parts};
 use crate::directory::{SLOTS_FIRST, SharedTables};
 use crate::extents::Extents;
 use crate::recovery::{self, BadInventory, Inventory};
-use crate::sessions::{LINGERING_MAX, Sessions};
+use crate::sessions::{DETACHED_MAX, Sessions};
 use crate::settings::{BadStart, Config, Spill};
 use crate::workers::{Done, OpenTier, OpenedTier, ReadyExtents, Tier, Workers};
 use plasmon_keeper::KeeperHandle;
@@ -133,7 +133,7 @@ pub(crate) fn fresh_with(
     if config.keeper {
         let link =
             KeeperLink::start(&flags, keeper_errors).map_err(system("starting the keeper"))?;
-        recovery::hold_door(&link, &listener).map_err(system("talking to the keeper"))?;
+        recovery::hold_listener(&link, &listener).map_err(system("talking to the keeper"))?;
         shared.keeper = KeeperHandle::taken(link);
         let SharedTables { keeper, control, wakes, index, .. } = &mut shared;
         let pages = [control.memfd().as_fd(), wakes.as_fd()];
@@ -231,8 +231,8 @@ pub(crate) fn adopting_with(
     let mut core = Core::new(parts).map_err(system("starting to serve"))?;
     core.let_go(dropped);
     core.take_over(effects, distrusts_rings);
-    // Not within the log line: a clock that is looked at only when somebody reads the log would
-    // make the simulator do something else then.
+    // Not within the log line: a clock that is read only when the log level asks for it would make
+    // the simulator behave differently then.
     let after_ms = clock.uptime_ms();
     tracing::info!(after_ms, "the store is taken over");
     Ok(core)
@@ -246,7 +246,7 @@ fn new_shared() -> io::Result<SharedTables> {
         index: Index::new(table),
         control,
         wakes: WakePage::create()?,
-        sessions: Sessions::new(LINGERING_MAX),
+        sessions: Sessions::new(DETACHED_MAX),
         keeper: KeeperHandle::unwanted(),
         grown: false,
     })
@@ -399,7 +399,7 @@ fn release_stdin() -> io::Result<()> {
 ///
 /// To be called before there is a second thread. The kernel makes its table of descriptors twice as
 /// large whenever it is full, and where threads share the table, the one that needed a descriptor
-/// waits for all processors: 10 to 20 ms, in which the loop would serve nobody.
+/// waits for all processors: 10 to 20 ms, in which the loop would serve no client.
 pub(crate) fn make_room_for_descriptors() -> io::Result<()> {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };

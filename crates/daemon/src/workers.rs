@@ -38,7 +38,7 @@ pub(crate) use seals::SealJob;
 /// The workers.
 #[derive(Debug)]
 pub(crate) struct Workers {
-    bell: Arc<Doorbell>,
+    doorbell: Arc<Doorbell>,
     done_sender: Sender<Done>,
     done: Receiver<Done>,
     memory: Option<Sender<MemoryJob>>,
@@ -72,7 +72,7 @@ impl Workers {
     ) -> io::Result<Self> {
         let (done_sender, done) = channel();
         Ok(Self {
-            bell: Arc::new(Doorbell::new()?),
+            doorbell: Arc::new(Doorbell::new()?),
             done_sender,
             done,
             memory: None,
@@ -165,7 +165,7 @@ impl Workers {
         sender.send(table).map_err(|_| io::Error::other("the table worker has ended"))
     }
 
-    /// Does something that takes a while and is rarely done, in a thread of its own.
+    /// Does something that takes a while and is rarely done, in a separate thread.
     pub(crate) fn aside(
         &self,
         name: &str,
@@ -182,7 +182,7 @@ impl Workers {
 
     /// What was finished since the last call.
     pub(crate) fn finished(&self) -> Vec<Done> {
-        if let Err(error) = self.bell.answer() {
+        if let Err(error) = self.doorbell.answer() {
             tracing::warn!(%error, "the workers' doorbell cannot be answered");
         }
         self.done.try_iter().collect()
@@ -202,13 +202,13 @@ impl Workers {
     }
 
     fn report(&self) -> Report {
-        Report { bell: Arc::clone(&self.bell), sender: self.done_sender.clone() }
+        Report { doorbell: Arc::clone(&self.doorbell), sender: self.done_sender.clone() }
     }
 }
 
 impl AsFd for Workers {
     /// Becomes readable when something is finished.
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.bell.as_fd()
+        self.doorbell.as_fd()
     }
 }

@@ -18,7 +18,7 @@ const MIB: u64 = 1 << 20;
 struct Group(PathBuf);
 
 impl Group {
-    /// A group that may use so many bytes; `None` where this process may not make one.
+    /// A group that may use this many bytes; `None` where this process may not make one.
     fn new(name: &str, limit_bytes: u64) -> Option<Self> {
         let parents =
             [("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")];
@@ -67,8 +67,8 @@ fn created(client: &mut Client, number: u64, data: u64) -> Result<(), Failure> {
         Request::Create { id: id(number), sizes, traits: Traits::default(), strict: false };
     match client.try_call(&create) {
         Ok(_) => Ok(()),
-        Err(Ended::Failed(failure)) => Err(failure),
-        Err(Ended::Closed) => panic!("the daemon died"),
+        Err(CallError::Failed(failure)) => Err(failure),
+        Err(CallError::Closed) => panic!("the daemon died"),
     }
 }
 

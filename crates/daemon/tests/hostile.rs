@@ -1,5 +1,5 @@
-//! Clients that break the protocol. Each ends itself, is counted, and hurts nobody: every test ends
-//! with an honest client that put something before and still finds it.
+//! Clients that break the protocol. Each is disconnected and counted, and harms no other client:
+//! every test ends with an honest client that put something before and still finds it.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -27,7 +27,7 @@ fn with_witness() -> (Desk, Client) {
     (desk, witness)
 }
 
-/// The store is as it was, but for clients that were expelled.
+/// The store is as it was, except for clients that were expelled.
 fn unharmed(desk: Desk, mut witness: Client, expelled: u64) {
     assert_eq!(witness.read(&id(1)).unwrap(), b"witnessed");
     witness.put(id(2), b"and goes on");
@@ -42,7 +42,7 @@ fn unharmed(desk: Desk, mut witness: Client, expelled: u64) {
 fn expelled(client: &mut Client, frame: &[u8]) {
     client.connection.send(frame, &[]).unwrap();
     match client.answer(0) {
-        Err(Ended::Failed(failure)) => assert_eq!(failure.code, Code::BadRequest),
+        Err(CallError::Failed(failure)) => assert_eq!(failure.code, Code::BadRequest),
         other => panic!("{other:?}"),
     }
     assert!(client.is_closed());
@@ -86,7 +86,7 @@ fn oversized_and_empty_messages_end_their_client() {
     let long = vec![b'x'; FRAME_BYTES_MAX + 1];
     rustix::net::send(&client.connection, &long, rustix::net::SendFlags::empty()).unwrap();
     let mut client = client;
-    assert!(matches!(client.answer(0), Err(Ended::Failed(f)) if f.code == Code::BadRequest));
+    assert!(matches!(client.answer(0), Err(CallError::Failed(f)) if f.code == Code::BadRequest));
     assert!(client.is_closed());
     // An empty message reads like the end of a connection.
     let mut client = desk.connect();
@@ -96,7 +96,7 @@ fn oversized_and_empty_messages_end_their_client() {
 }
 
 #[test]
-fn descriptors_that_nobody_asked_for_are_closed_with_their_client() {
+fn unrequested_descriptors_are_closed_with_their_client() {
     let (desk, witness) = with_witness();
     let daemon_fds = || {
         let pid = desk.daemon.as_ref().unwrap().id();
@@ -111,7 +111,7 @@ fn descriptors_that_nobody_asked_for_are_closed_with_their_client() {
         if passes(&client, &frame, &vec![file.as_fd(); count]) {
             expelled += 1;
             let answer = client.answer(0);
-            assert!(matches!(answer, Err(Ended::Failed(f)) if f.code == Code::BadRequest));
+            assert!(matches!(answer, Err(CallError::Failed(f)) if f.code == Code::BadRequest));
             assert!(client.is_closed());
         }
     }
@@ -135,7 +135,7 @@ fn passes(client: &Client, frame: &[u8], fds: &[BorrowedFd<'_>]) -> bool {
 }
 
 /// A socket with bytes that its other end does not read: closing it takes a minute.
-fn lingering_socket() -> (TcpStream, TcpStream) {
+fn slow_closing_socket() -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let (other, _) = listener.accept().unwrap();
@@ -147,7 +147,7 @@ fn lingering_socket() -> (TcpStream, TcpStream) {
 }
 
 #[test]
-fn a_descriptor_that_is_slow_to_close_holds_nobody_up() {
+fn a_descriptor_that_is_slow_to_close_delays_no_client() {
     // The daemon closed what a client had passed where it serves all clients: one socket that
     // lingered stopped it for as long as the client liked, before any hello.
     let (desk, mut witness) = with_witness();
@@ -155,7 +155,7 @@ fn a_descriptor_that_is_slow_to_close_holds_nobody_up() {
     let mut expelled = 0;
     // Read, and left unread in a connection that is closed.
     for _ in 0..3 {
-        let (socket, _other) = lingering_socket();
+        let (socket, _other) = slow_closing_socket();
         let client = desk.connect();
         expelled += u64::from(passes(&client, &frame, &[socket.as_fd()]));
         if passes(&client, &frame, &[socket.as_fd()]) {
@@ -171,18 +171,18 @@ fn a_descriptor_that_is_slow_to_close_holds_nobody_up() {
 }
 
 #[test]
-fn a_doorbell_that_its_client_made_blocking_stops_nobody() {
+fn a_doorbell_that_its_client_made_blocking_stops_no_client() {
     // The daemon read the doorbell, whose open file its client shares: with O_NONBLOCK cleared and
-    // the count read away at the right moment, it waited for ever. Now it reads nothing.
+    // the count read away at the right moment, it waited forever. Now it reads nothing.
     let (desk, witness) = with_witness();
     let client = desk.client();
-    let bell = client.shared().doorbell.as_ref().unwrap();
-    rustix::fs::fcntl_setfl(bell, rustix::fs::OFlags::empty()).unwrap();
+    let doorbell = client.shared().doorbell.as_ref().unwrap();
+    rustix::fs::fcntl_setfl(doorbell, rustix::fs::OFlags::empty()).unwrap();
     for round in 0..20 {
         let position = client.submit_raw(&delete(id(100 + round)));
-        assert_eq!(client.outcome(position), Some(Code::Absent), "it was heard");
-        let bell = client.shared().doorbell.as_ref().unwrap();
-        assert!(bell.answer().unwrap(), "and what was rung is still to be read");
+        assert_eq!(client.outcome(position), Some(Code::Absent), "it was received");
+        let doorbell = client.shared().doorbell.as_ref().unwrap();
+        assert!(doorbell.answer().unwrap(), "and what was rung is still to be read");
     }
     drop(client);
     unharmed(desk, witness, 0);
@@ -242,7 +242,9 @@ fn records_that_mean_nothing_end_their_client() {
     for record in &records {
         let mut client = desk.client();
         client.submit_raw(record);
-        assert!(matches!(client.answer(0), Err(Ended::Failed(f)) if f.code == Code::BadRequest));
+        assert!(
+            matches!(client.answer(0), Err(CallError::Failed(f)) if f.code == Code::BadRequest)
+        );
         assert!(client.is_closed());
     }
     unharmed(desk, witness, records.len() as u64);
@@ -291,7 +293,9 @@ fn cursors_out_of_range_end_their_client() {
         let mut client = desk.client();
         client.channel().set(TAIL_AT, tail);
         client.ring();
-        assert!(matches!(client.answer(0), Err(Ended::Failed(f)) if f.code == Code::BadRequest));
+        assert!(
+            matches!(client.answer(0), Err(CallError::Failed(f)) if f.code == Code::BadRequest)
+        );
         assert!(client.is_closed());
     }
     unharmed(desk, witness, tails.len() as u64);
@@ -312,7 +316,7 @@ fn scribbling_in_the_channel_harms_only_its_owner() {
     }
     client.channel().pin(70, serial);
     client.submit(&Submission::Delete { id: id(1) });
-    // A pin counts, whoever wrote it: the object is out of sight, and its memory waits.
+    // A pin counts, whichever client wrote it: the object is hidden, and its memory waits.
     let mut deleted = false;
     while !deleted {
         deleted = witness.states(&[id(1)]) == [ObjectState::Deleted];
@@ -342,7 +346,7 @@ fn a_flood_without_reading_neither_stops_nor_bloats_the_daemon() {
                 witness.status();
             }
         }
-        assert!(sent < 100_000, "somebody must stop the flood");
+        assert!(sent < 100_000, "the daemon must stop the flood");
     }
     let resident = std::fs::read_to_string(format!("/proc/{pid}/statm")).unwrap();
     let pages: u64 = resident.split(' ').nth(1).unwrap().parse().unwrap();
@@ -372,8 +376,8 @@ fn connections_that_come_and_go_leave_nothing() {
 
 #[test]
 fn clients_that_do_not_receive_descriptors_make_way_for_others() {
-    // What was on its way to clients that did not read was limited for each of them, not for all:
-    // with as many of them as fit, nobody else could be passed anything.
+    // What was in flight to clients that did not read was limited for each of them, not for all:
+    // with as many of them as fit, no descriptor could be passed to any other client.
     let mut desk = Desk { folder: tempfile::tempdir().unwrap(), daemon: None };
     let plasmond = desk.command(&[]);
     let mut limited = std::process::Command::new("sh");
@@ -383,7 +387,7 @@ fn clients_that_do_not_receive_descriptors_make_way_for_others() {
     desk.launch_command(limited);
 
     let mut honest = desk.client();
-    honest.put(id(1), b"for everybody");
+    honest.put(id(1), b"for all");
     let extent = honest.find(&id(1)).unwrap().extent;
     let mut greedy: Vec<Client> = (0..20).map(|_| desk.client()).collect();
     for client in &mut greedy {
@@ -393,8 +397,8 @@ fn clients_that_do_not_receive_descriptors_make_way_for_others() {
     }
     // It waits until some of the others are sent away, and no longer.
     let mut late = desk.client();
-    assert_eq!(late.read(&id(1)).unwrap(), b"for everybody");
-    assert_eq!(honest.read(&id(1)).unwrap(), b"for everybody");
+    assert_eq!(late.read(&id(1)).unwrap(), b"for all");
+    assert_eq!(honest.read(&id(1)).unwrap(), b"for all");
     assert!(late.status().clients < 22, "some have gone");
     drop((honest, late, greedy));
     desk.stop();

@@ -466,7 +466,7 @@ fn while_the_spill_folder_is_away_requests_fail_and_no_object_is_lost() {
     let away = spill.path().join("away");
     std::fs::rename(&folder, &away).unwrap();
     let wait = client.wait_for(&[id(spilled)]);
-    let Err(Ended::Failed(failure)) = client.answer(wait) else { panic!("it was answered") };
+    let Err(CallError::Failed(failure)) = client.answer(wait) else { panic!("it was answered") };
     assert_eq!((failure.code, failure.id), (plasmon_proto::Code::Io, Some(id(spilled))));
     assert!(!client.status().spill_fault.is_empty());
     std::fs::rename(&away, &folder).unwrap();
@@ -512,7 +512,7 @@ fn a_broken_spill_tier_does_not_keep_a_daemon_from_taking_the_memory_over() {
     assert_eq!(std::fs::read_dir(spill.path()).unwrap().count(), 0);
 }
 
-/// The files of stores that were killed stayed for ever.
+/// The files of stores that were killed stayed forever.
 #[test]
 fn the_next_store_removes_what_a_killed_one_left_in_the_spill_folder() {
     let spill = tempfile::tempdir().unwrap();
@@ -583,7 +583,7 @@ fn puts_and_waits_to_be_killed() {
 }
 
 #[test]
-fn a_creator_that_dies_is_told_to_those_who_wait() {
+fn a_dead_creator_is_reported_to_waiters() {
     let desk = start(&[]);
     let mut child = std::process::Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "creates_and_waits_to_be_killed", "--ignored", "--nocapture"])
@@ -618,7 +618,7 @@ fn creates_and_waits_to_be_killed() {
 
 #[test]
 fn a_daemon_that_hangs_is_replaced_with_every_sealed_object() {
-    // Whatever made a daemon wait for ever, its clients waited with it: the keeper, which holds
+    // Whatever made a daemon wait forever, its clients waited with it: the keeper, which holds
     // everything, only noticed its death.
     let desk = start(&["--hang-timeout-ms", "1000", "--log", "error"]);
     let mut client = desk.client();
@@ -646,7 +646,7 @@ fn a_daemon_that_hangs_is_replaced_with_every_sealed_object() {
 }
 
 #[test]
-fn a_keeper_that_is_stopped_holds_nobody_up_and_is_replaced() {
+fn a_keeper_that_is_stopped_delays_no_client_and_is_replaced() {
     // The daemon waited a second for a keeper that did not read, and all its clients with it. It
     // gives it that second still, and serves them meanwhile.
     let desk = start(&["--log", "error"]);
@@ -657,7 +657,7 @@ fn a_keeper_that_is_stopped_holds_nobody_up_and_is_replaced() {
     let mut replaced = 0;
     let deadline = std::time::Instant::now() + DEADLINE;
     while replaced == 0 || replaced == keeper {
-        // Every strict object has an extent of its own, which the keeper is told of.
+        // Every strict object has its own extent, which the keeper is told of.
         let (range, fd) = client.create(id(number), 4096, true);
         write_at(&fd, range.offset, b"strict");
         drop(fd);
@@ -679,8 +679,8 @@ fn a_keeper_that_is_stopped_holds_nobody_up_and_is_replaced() {
 }
 
 /// Memory of a dropped object that is sealed against writers counted as free when the daemon had
-/// closed it. The keeper had it still, for as long as it took to hear of it: with a keeper that was
-/// busy a store took a third more than its capacity, with one that was stopped without a bound.
+/// closed it. The keeper had it still, until it was told: with a keeper that was busy a store took
+/// a third more than its capacity, with one that was stopped without a bound.
 #[test]
 fn memory_that_the_keeper_still_has_counts_as_used() {
     const BYTES: u64 = 12 << 20;

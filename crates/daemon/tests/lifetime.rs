@@ -139,7 +139,7 @@ fn a_daemon_in_the_background_returns_when_it_serves() {
 #[test]
 fn it_ends_with_its_last_client_and_not_before() {
     let mut desk = start(&["--end-with-last-client", "--linger-ms", "1"]);
-    // Whoever is first in time keeps it alive; if nobody is, it ends all the same.
+    // The first client to connect keeps it alive; without one it ends all the same.
     let Ok(connection) = plasmon_shm::Connection::connect(&desk.socket()) else {
         assert_eq!(wait(desk.daemon.as_mut().unwrap()).code(), Some(0));
         return;
@@ -160,7 +160,7 @@ fn it_ends_with_its_last_client_and_not_before() {
 }
 
 #[test]
-fn out_of_descriptors_is_told_and_passes() {
+fn out_of_descriptors_is_reported_and_passes() {
     let desk = start(&["--log", "error"]);
     let mut client = desk.client();
     client.put(id(1), b"before");
@@ -172,14 +172,14 @@ fn out_of_descriptors_is_told_and_passes() {
         rustix::process::prlimit(pid, Resource::Nofile, limit).unwrap();
     };
     limit(used + 8);
-    // Connect until there is no room: everybody is let in or told why not.
+    // Connect until there is no room: each connection is accepted or told why not.
     let mut crowd = Vec::new();
     let told = loop {
         let mut next = desk.connect();
         match next.try_hello(true, None) {
             Ok(()) => crowd.push(next),
-            Err(Ended::Failed(failure)) => break failure.code,
-            Err(Ended::Closed) => panic!("closed silently"),
+            Err(CallError::Failed(failure)) => break failure.code,
+            Err(CallError::Closed) => panic!("closed silently"),
         }
         assert!(crowd.len() < 16);
     };
@@ -187,7 +187,9 @@ fn out_of_descriptors_is_told_and_passes() {
     // Connections without a hello, up to the last descriptor and beyond.
     let mut silent: Vec<Client> = (0..16).map(|_| desk.connect()).collect();
     let last = silent.last_mut().unwrap();
-    assert!(matches!(last.answer(0), Err(Ended::Failed(f)) if f.code == Code::OutOfDescriptors));
+    assert!(
+        matches!(last.answer(0), Err(CallError::Failed(f)) if f.code == Code::OutOfDescriptors)
+    );
     // A new extent cannot be had, either; that is the store's to say, and nothing is lost by it.
     let sizes = Sizes { data: 20 << 20, ..Sizes::default() };
     let wanted = Request::Create { id: id(2), sizes, traits: Traits::default(), strict: false };
@@ -220,7 +222,7 @@ fn it_is_small_and_quick() {
 
 #[test]
 fn a_thousand_subscribers_that_end_at_once_need_no_deep_stack() {
-    // Each subscriber that was found gone was parted from within the sending to the one before it,
+    // Each subscriber that was found gone was disconnected within the sending to the one before it,
     // and a daemon with a small stack died of that.
     const SUBSCRIBERS: usize = 900;
     let folder = tempfile::tempdir().unwrap();
@@ -245,7 +247,7 @@ fn a_thousand_subscribers_that_end_at_once_need_no_deep_stack() {
     // Stopped, the daemon cannot see that they are gone before it has something to tell them.
     kill(pid, Signal::STOP);
     drop(subscribers);
-    let position = client.put_in(id(1), &range, &fd, b"tell everybody");
+    let position = client.put_in(id(1), &range, &fd, b"tell all");
     kill(pid, Signal::CONT);
     assert_eq!(client.outcome(position), None);
     while client.status().clients > 1 {}
@@ -254,9 +256,9 @@ fn a_thousand_subscribers_that_end_at_once_need_no_deep_stack() {
 }
 
 #[test]
-fn a_log_that_nobody_reads_stops_nobody() {
+fn a_log_without_a_reader_stops_no_client() {
     // Standard error was a pipe without a reader: after some 500 refused clients the daemon waited
-    // in its write for ever.
+    // in its write forever.
     let folder = tempfile::tempdir().unwrap();
     let mut desk = Desk { folder, daemon: None };
     let mut command = desk.command(&["--log", "trace"]);

@@ -98,7 +98,7 @@ fn objects_of_the_whole_capacity_fit_and_one_page_more_does_not() {
 }
 
 #[test]
-fn a_strict_object_is_sealed_by_the_kernel_once_nobody_maps_it() {
+fn a_strict_object_is_sealed_by_the_kernel_after_its_last_mapping() {
     let desk = start(&[]);
     let mut client = desk.client();
     let (range, fd) = client.create(id(1), 100, true);
@@ -115,7 +115,7 @@ fn a_strict_object_is_sealed_by_the_kernel_once_nobody_maps_it() {
 }
 
 #[test]
-fn at_level_leased_nobody_new_can_write_what_is_sealed() {
+fn at_level_leased_no_new_writer_can_map_what_is_sealed() {
     let desk = start(&["--level", "leased"]);
     let mut writer = desk.client();
     assert_eq!(writer.shared().welcome.level, Level::Leased);
@@ -317,7 +317,7 @@ fn fill_until_full(desk: &Desk, at_most: u64) {
                 count += 1;
                 assert!(count < at_most, "the disk must fill up");
             }
-            Err(Ended::Failed(failure)) => break failure.code,
+            Err(CallError::Failed(failure)) => break failure.code,
             other => panic!("{other:?}"),
         }
     };
@@ -370,7 +370,7 @@ fn unshare_works() -> bool {
 }
 
 #[test]
-fn a_subscriber_hears_everything_in_order() {
+fn a_subscriber_is_notified_of_everything_in_order() {
     let desk = start(&[]);
     let mut subscriber = desk.client();
     assert_eq!(subscriber.call(&Request::Subscribe { filter: Filter::default() }), Reply::Done);
@@ -379,19 +379,19 @@ fn a_subscriber_hears_everything_in_order() {
         client.put(id(number), &pattern(number, number as usize));
     }
     client.call(&Request::Delete { ids: (0..50).map(id).collect() });
-    // The answer to any later question comes behind the notices.
-    let mut heard = Vec::new();
-    while heard.len() < 100 {
+    // The answer to any later question comes after the notices.
+    let mut received = Vec::new();
+    while received.len() < 100 {
         subscriber.status();
         for push in subscriber.pushes.drain(..) {
             match push {
-                Push::Notices(notices) => heard.extend(notices),
+                Push::Notices(notices) => received.extend(notices),
                 Push::NoticesLost(count) => panic!("lost {count}"),
             }
         }
     }
     for number in 0..50 {
-        let (sealed, deleted) = (heard[number as usize], heard[50 + number as usize]);
+        let (sealed, deleted) = (received[number as usize], received[50 + number as usize]);
         assert_eq!((sealed.id, sealed.state), (id(number), ObjectState::Sealed));
         assert_eq!(sealed.data_bytes, number);
         assert_eq!((deleted.id, deleted.state), (id(number), ObjectState::Deleted));
@@ -400,7 +400,7 @@ fn a_subscriber_hears_everything_in_order() {
 }
 
 #[test]
-fn a_subscriber_that_does_not_read_is_told_what_it_lost() {
+fn a_subscriber_that_does_not_read_is_notified_what_it_lost() {
     let desk = start(&["--log", "error"]);
     let mut subscriber = desk.client();
     subscriber.call(&Request::Subscribe { filter: Filter::default() });
@@ -438,18 +438,21 @@ fn a_subscriber_that_does_not_read_is_told_what_it_lost() {
     writer.channel().applied(last);
 
     let total = 2 * pairs;
-    let (mut heard, mut lost) = (0, 0);
-    while heard + lost < total {
+    let (mut received, mut lost) = (0, 0);
+    while received + lost < total {
         match subscriber.receive().unwrap().0 {
             plasmon_proto::frame::FromDaemon::Push(Push::Notices(notices)) => {
-                heard += notices.len() as u64;
+                received += notices.len() as u64;
             }
             plasmon_proto::frame::FromDaemon::Push(Push::NoticesLost(count)) => lost += count,
             other => panic!("{other:?}"),
         }
     }
-    assert!(lost > 0 && heard >= NOTIFICATIONS_QUEUED_MAX as u64, "{heard} heard, {lost} lost");
-    assert_eq!(heard + lost, total);
+    assert!(
+        lost > 0 && received >= NOTIFICATIONS_QUEUED_MAX as u64,
+        "{received} received, {lost} lost"
+    );
+    assert_eq!(received + lost, total);
     desk.stop();
 }
 
@@ -502,7 +505,7 @@ fn a_lease_that_the_client_cannot_hear_of_goes_back() {
         assert!(matches!(client.next_completion(), Some(Completion::Refused { .. })));
     }
     assert_eq!(client.next_completion(), None);
-    // It asks again, and hears.
+    // It asks again, and gets an answer.
     client.submit(&Submission::LeaseWanted { bytes_min: 64, bytes_wanted: 1 << 20 });
     until("it has a lease", || {
         client.call(&Request::Sync);
@@ -533,7 +536,9 @@ fn memory_that_is_open_to_new_writers_is_not_published() {
             // The daemon does not protect it itself: it would wait for whatever this client writes.
             client.send(&Request::Seal { id: id(1) });
         }
-        assert!(matches!(client.answer(0), Err(Ended::Failed(f)) if f.code == Code::BadRequest));
+        assert!(
+            matches!(client.answer(0), Err(CallError::Failed(f)) if f.code == Code::BadRequest)
+        );
         assert!(client.is_closed());
         let mut other = desk.client();
         assert_ne!(other.states(&[id(1)]), [ObjectState::Sealed]);

@@ -38,7 +38,7 @@ pub struct KeeperHandle {
     wanted: bool,
     is_starting: bool,
     retry_at: Option<Instant>,
-    /// What the keeper has not heard yet: whether it holds what the label names.
+    /// What the keeper was not told yet: whether it holds what the label names.
     backlog: BTreeMap<Label, bool>,
     /// How long the daemon may hang, when that is still to be said.
     serving: Option<Duration>,
@@ -53,7 +53,7 @@ pub struct KeeperHandle {
     /// Since when the keeper has closed none of them.
     closing_since: Option<Instant>,
     /// Extents that this keeper was told to close.
-    told_to_close: u64,
+    close_requests: u64,
     /// Extents that it says it has closed.
     closed: u64,
 }
@@ -119,7 +119,7 @@ impl KeeperHandle {
 
     /// Has descriptors closed.
     pub fn forget(&mut self, label: &Label) {
-        if self.is_free() && self.tell_to_close(label) {
+        if self.is_free() && self.request_close(label) {
             return;
         }
         self.write_down(label.clone(), false);
@@ -140,10 +140,11 @@ impl KeeperHandle {
             return Vec::new();
         }
         let (closed, is_gone) = (self.closed, self.link.is_none());
-        let is_closed = |told: &Option<u64>| is_gone || told.is_some_and(|told| told <= closed);
+        let is_closed =
+            |request: &Option<u64>| is_gone || request.is_some_and(|request| request <= closed);
         let (gone, left) = std::mem::take(&mut self.closing)
             .into_iter()
-            .partition::<BTreeMap<_, _>, _>(|(_, told)| is_closed(told));
+            .partition::<BTreeMap<_, _>, _>(|(_, request)| is_closed(request));
         self.closing = left;
         if self.closing.is_empty() {
             self.closing_since = None;
@@ -154,15 +155,15 @@ impl KeeperHandle {
     }
 
     /// Tells the keeper to close what is under a label.
-    fn tell_to_close(&mut self, label: &Label) -> bool {
+    fn request_close(&mut self, label: &Label) -> bool {
         let is_told = self.tell(|link| link.forget(label));
         if is_told
             && self.link.is_some()
             && let Label::Extent(extent) = label
         {
-            self.told_to_close += 1;
-            if let Some(told) = self.closing.get_mut(extent) {
-                *told = Some(self.told_to_close);
+            self.close_requests += 1;
+            if let Some(request) = self.closing.get_mut(extent) {
+                *request = Some(self.close_requests);
             }
         }
         is_told
@@ -175,7 +176,7 @@ impl KeeperHandle {
         }
     }
 
-    /// Whether the keeper has not heard everything yet, and may still within its time.
+    /// Whether the keeper was not told everything yet, and may still be within its time.
     pub fn is_behind(&self, now: Instant) -> bool {
         self.behind_since.is_some_and(|since| now < since + ANSWER_WITHIN)
     }
@@ -196,8 +197,8 @@ impl KeeperHandle {
         self.full_since.is_some()
     }
 
-    /// Tells the keeper what it has not heard yet, as far as it goes, in the order of the labels,
-    /// which matters while it has not heard everything ([`Label`]). `held` gives the
+    /// Sends the keeper what it was not told yet, as far as it goes, in the order of the labels,
+    /// which matters while it was not told everything ([`Label`]). `held` gives the
     /// descriptors that belong to a label, or none if there is no such thing any more.
     pub fn catch_up<'a>(&mut self, held: impl Fn(&Label) -> Option<Vec<BorrowedFd<'a>>>) {
         self.send_again_at = None;
@@ -205,7 +206,7 @@ impl KeeperHandle {
         while let Some((label, holds)) = self.backlog.pop_first() {
             let is_told = match held(&label).filter(|_| holds) {
                 Some(fds) => self.tell(|link| link.hold(&label, &fds)),
-                None => self.tell_to_close(&label),
+                None => self.request_close(&label),
             };
             if !is_told {
                 return self.write_down(label, holds);
@@ -224,9 +225,9 @@ impl KeeperHandle {
     }
 
     /// Hears what the keeper says, and answers when it asks for a sign of life.
-    pub fn hear(&mut self) -> KeeperMessage {
+    pub fn receive(&mut self) -> KeeperMessage {
         let Some(link) = &self.link else { return KeeperMessage::Nothing };
-        match link.hear() {
+        match link.receive() {
             Ok(Some(FromKeeper::Ask)) => {
                 // A keeper that does not read sees other signs of life when it does.
                 self.tell(KeeperLink::answer);
@@ -261,7 +262,7 @@ impl KeeperHandle {
         hang_timeout: Duration,
     ) {
         self.link = Some(link);
-        (self.told_to_close, self.closed) = (0, 0);
+        (self.close_requests, self.closed) = (0, 0);
         (self.retry_at, self.is_starting) = (None, false);
         self.backlog = labels.map(|label| (label, true)).collect();
         self.serving = Some(hang_timeout);
@@ -304,7 +305,7 @@ impl KeeperHandle {
             }
             Some(errno) if is_passing(errno) => {
                 if self.send_again_at.is_none() && self.behind_since.is_none() {
-                    tracing::warn!(%error, "cannot tell the keeper now; it is told later");
+                    tracing::warn!(%error, "cannot notify the keeper now; trying again later");
                 }
                 self.send_again_at = Some(now + SEND_AGAIN_AFTER);
             }

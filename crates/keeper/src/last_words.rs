@@ -1,4 +1,4 @@
-//! What a keeper says when it gives the store up: it has no log of its own.
+//! The messages of a keeper that gives the store up: it has no log.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::OpenOptions;
@@ -27,7 +27,7 @@ pub(super) fn say(flags: &[OsString], death: Death) {
         "plasmond: the keeper gives up, and the objects in memory are lost: {why}; the lines \
          above say what failed\n"
     );
-    // Without either there is nobody to tell.
+    // Without either there is no reader for the message.
     let _ = io::stderr().write_all(text.as_bytes());
     if let Some(path) = log_file(flags) {
         let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;

@@ -27,7 +27,7 @@ mod watchdog;
 mod wire;
 
 pub use handle::{KeeperHandle, KeeperMessage};
-pub use link::{Held, KeeperLink};
+pub use link::{HeldDescriptors, KeeperLink};
 pub use process::{keep, run};
 pub use wire::{FromKeeper, Label};
 

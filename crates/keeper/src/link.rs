@@ -33,7 +33,7 @@ pub struct KeeperLink {
 
 /// What a keeper hands over.
 #[derive(Debug, Default)]
-pub struct Held {
+pub struct HeldDescriptors {
     /// The descriptors by what they are for.
     pub labelled: Vec<(Label, Vec<OwnedFd>)>,
     /// Daemons that died in a row before they served.
@@ -54,9 +54,9 @@ impl KeeperLink {
     }
 
     /// Takes over everything from the keeper at the other end of `socket`.
-    pub fn adopt(socket: OwnedFd) -> io::Result<(Self, Held)> {
+    pub fn adopt(socket: OwnedFd) -> io::Result<(Self, HeldDescriptors)> {
         let socket = Connection::adopt(socket);
-        let mut held = Held::default();
+        let mut held = HeldDescriptors::default();
         let mut pid = 0;
         loop {
             let message = match wire::receive::<FromKeeper>(&socket) {
@@ -122,7 +122,7 @@ impl KeeperLink {
     }
 
     /// What the keeper said, if it did; an error when it is gone.
-    pub fn hear(&self) -> io::Result<Option<FromKeeper>> {
+    pub fn receive(&self) -> io::Result<Option<FromKeeper>> {
         match wire::try_receive(&self.socket) {
             Ok(Some((message, _))) => Ok(Some(message)),
             Ok(None) => Err(io::ErrorKind::UnexpectedEof.into()),
@@ -133,10 +133,11 @@ impl KeeperLink {
 
     /// Ends the keeper: the store is over.
     pub fn stop(mut self) {
-        // If it does not hear this, it hears the end of file and finds this process gone in order.
+        // If it does not receive this, it sees the end of file and finds this process gone in
+        // order.
         let _ = self.say(&ToKeeper::Stop, &[]);
         if let Some(child) = &mut self.child {
-            // A keeper that is stopped hears nothing.
+            // A keeper that is stopped receives nothing.
             if !watch(child.id()).is_some_and(|keeper| ended_within(&keeper, STOP_WITHIN)) {
                 child.kill();
             }

@@ -82,7 +82,7 @@ struct Keeper<'a> {
     was_hung: bool,
 }
 
-/// How a daemon parted.
+/// How a daemon ended, for its keeper.
 enum DaemonExit {
     /// It told the keeper to stop, or goes on without this keeper.
     Dismissed,
@@ -152,15 +152,15 @@ impl<'a> Keeper<'a> {
         loop {
             if self.owes_closed {
                 // A daemon that does not read is told with the next message.
-                let told = wire::try_send(link, &FromKeeper::Closed { extents: self.closed }, &[]);
-                self.owes_closed = told.is_err();
+                let sent = wire::try_send(link, &FromKeeper::Closed { extents: self.closed }, &[]);
+                self.owes_closed = sent.is_err();
             }
             if !self.listen(link) {
                 continue;
             }
             match wire::receive::<ToKeeper>(link) {
                 Ok(Some((message, fds))) => match message {
-                    // It goes on with a keeper of its own.
+                    // It goes on with its own keeper.
                     ToKeeper::Watch { version, .. } if version != WIRE_VERSION => {
                         return DaemonExit::Dismissed;
                     }
@@ -179,7 +179,7 @@ impl<'a> Keeper<'a> {
                     ToKeeper::Alive => {}
                     ToKeeper::Stop => return DaemonExit::Dismissed,
                 },
-                Ok(None) => return self.parting(),
+                Ok(None) => return self.exit_after_close(),
                 // The message is still there. To end over this would end a store whose daemon has
                 // just died.
                 Err(error) if is_unread(&error) => edge::sleep(AGAIN_AFTER),
@@ -206,7 +206,7 @@ impl<'a> Keeper<'a> {
         let since = edge::now();
         if matches!(edge::ready_within(link, PollFlags::IN, tick), Ok(true)) {
             if let Some(watchdog) = &mut self.watchdog {
-                watchdog.heard();
+                watchdog.note_message();
             }
             return true;
         }
@@ -232,9 +232,9 @@ impl<'a> Keeper<'a> {
     }
 
     /// The daemon closed its end: it died, or it lives on without us.
-    fn parting(&mut self) -> DaemonExit {
+    fn exit_after_close(&mut self) -> DaemonExit {
         if let Some(child) = &mut self.child {
-            // Only a child can be a zombie that nobody else collects.
+            // Only a child can be a zombie that no other process collects.
             if self.daemon.as_ref().is_none_or(|daemon| ended_within(daemon, GONE_WITHIN)) {
                 return DaemonExit::Died(child.wait());
             }
@@ -361,7 +361,7 @@ mod tests {
     ];
 
     /// A keeper that was told this, by a daemon that is gone now.
-    fn told(labels: &[Label]) -> Keeper<'static> {
+    fn keeper_with(labels: &[Label]) -> Keeper<'static> {
         let mut keeper = Keeper::new(&[]);
         let (daemon, link) = Connection::pair().unwrap();
         let held = plasmon_shm::Memfd::create("plasmon-test", 4096).unwrap();
@@ -380,9 +380,9 @@ mod tests {
     #[test]
     fn a_store_that_was_handed_over_by_halves_ends() {
         for count in 0..LABELS.len() {
-            assert!(!told(&LABELS[..count]).is_worth_keeping(), "{count}");
+            assert!(!keeper_with(&LABELS[..count]).is_worth_keeping(), "{count}");
         }
-        assert!(told(&LABELS).is_worth_keeping());
+        assert!(keeper_with(&LABELS).is_worth_keeping());
     }
 
     #[test]

@@ -1,15 +1,15 @@
 //! When a daemon counts as hung: a pure decision of the keeper.
 //!
 //! ```text
-//! tick ── nothing heard ──► ask ── answered ──► (from the start)
+//! tick ── no message ─────► ask ── answered ──► (from the start)
 //!                            └─ ticks without an answer: four, and it is killed
 //! ```
 //!
-//! The daemon answers where it serves its clients, so a daemon without an answer serves nobody. But
-//! it is not killed for what the machine does to it:
+//! The daemon answers from the loop that serves its clients, so a daemon that does not answer
+//! serves no client. But it is not killed for what the machine does to it:
 //!
 //! * a tick that this process itself saw too late does not count: the machine was suspended, or has
-//!   no processor for anybody;
+//!   no processor for any process;
 //! * a tick in which the daemon waited for a processor, or ran again and again for a moment (it
 //!   waits for memory or a disk each time), counts an eighth;
 //! * a tick in which it is traced by a debugger does not count.
@@ -86,11 +86,11 @@ impl Watchdog {
     }
 
     /// The daemon said something.
-    pub(crate) fn heard(&mut self) {
+    pub(crate) fn note_message(&mut self) {
         (self.has_asked, self.silence, self.before) = (false, 0, None);
     }
 
-    /// Nothing was heard for a tick, which took `elapsed`.
+    /// No message came for a tick, which took `elapsed`.
     pub(crate) fn ticked(&mut self, elapsed: Duration, now: Option<Progress>) -> Verdict {
         let before = std::mem::replace(&mut self.before, now);
         if !self.has_asked {
@@ -151,7 +151,7 @@ mod tests {
             for _ in 1..TICKS {
                 assert_eq!(watchdog.ticked(TICK, Some(still)), Verdict::Wait);
             }
-            watchdog.heard();
+            watchdog.note_message();
             assert_eq!(watchdog.ticked(TICK, Some(still)), Verdict::Ask);
         }
     }

@@ -1,4 +1,4 @@
-//! What daemon and keeper say to each other over their socket pair.
+//! The messages between daemon and keeper over their socket pair.
 //!
 //! One message is one SEQPACKET packet in postcard encoding; the descriptors of a label travel
 //! beside it. Both ends are the same program, whatever happened to its file since it was started.
@@ -67,7 +67,7 @@ pub(crate) enum ToKeeper {
     Forget(Label),
     /// The daemon accepts connections, and may be silent for so long when it is asked.
     Serving {
-        /// In milliseconds; 0 for ever.
+        /// In milliseconds; 0: forever.
         hang_timeout_ms: u64,
     },
     /// The daemon is alive.
@@ -92,9 +92,9 @@ pub enum FromKeeper {
     },
     /// Is the daemon alive?
     Ask,
-    /// Of the extents that were to be closed, so many are by now.
+    /// How many of the extents that were to be closed are closed by now.
     Closed {
-        /// Counted since this daemon was first heard.
+        /// Counted since the first message of this daemon.
         extents: u64,
     },
     /// These descriptors were held for you.

@@ -7,7 +7,8 @@ use std::ffi::{c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// What the table's functions do. Addresses are numbers here: nobody on this side follows them.
+/// The operations of the table's functions. Addresses are numbers here: this side never
+/// dereferences them.
 pub trait Allocator: Send + Sync + 'static {
     /// The address of a new buffer, or the number of an error.
     fn allocate(&self, bytes: usize) -> Result<usize, i32>;
@@ -60,7 +61,7 @@ pub struct OwnedTable(AllocatorTable);
 
 impl Drop for OwnedTable {
     fn drop(&mut self) {
-        // SAFETY: the table has a reference of its own, which ends here, once.
+        // SAFETY: the table has its own reference, which ends here, once.
         unsafe { (self.0.close)(self.0.pool) };
     }
 }

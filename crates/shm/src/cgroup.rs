@@ -13,7 +13,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// A limit beyond this is none: version 1 says it with a number.
+/// A limit beyond this means no limit: version 1 says it with a number.
 const LIMIT_BYTES_MAX: u64 = 1 << 60;
 
 /// How long a look at the files is believed, less what was taken since.
@@ -126,7 +126,7 @@ fn mount_of(line: &str, kind: &str) -> Option<(String, String)> {
 /// The folders of a group and of those above it that can be seen through a mount.
 fn chain(root: &Path, mounted: &str, point: &str, path: &str, files: Files) -> Vec<Group> {
     let point = root.join(point.trim_start_matches('/'));
-    // In a container without a namespace of its own the mount shows a part of the tree. A group
+    // In a container without its own namespace the mount shows a part of the tree. A group
     // outside of it is this process's all the same, as far as can be seen the mount's root.
     let inner = match mounted {
         "/" => path,
@@ -153,7 +153,7 @@ impl Group {
         let usage: u64 = self.read(self.files.usage)?.trim().parse().ok()?;
         let stat = self.read("memory.stat").unwrap_or_default();
         let field = |key: &&str| number_of(&stat, key);
-        // The kernel takes page cache back before it kills. Memory of stores is none.
+        // The kernel takes page cache back before it kills. The memory of stores is not page cache.
         let cache: u64 = self.files.cache.iter().map(field).sum();
         let margin = (limit / MARGIN_PART).max(MARGIN_BYTES_MIN);
         Some(limit.saturating_sub(usage.saturating_sub(cache)).saturating_sub(margin))
@@ -164,7 +164,7 @@ impl Group {
     }
 }
 
-/// The number behind a key in a file of keys and numbers, 0 without it.
+/// The number after a key in a file of keys and numbers, 0 without it.
 fn number_of(text: &str, key: &str) -> u64 {
     let value = |line: &str| line.strip_prefix(key)?.strip_prefix(' ')?.trim().parse().ok();
     text.lines().find_map(value).unwrap_or(0)
@@ -186,7 +186,7 @@ impl Headroom {
         Self { groups, left: 0, looked: None, refused_from }
     }
 
-    /// Takes so many bytes, if they can be had; otherwise what is left.
+    /// Takes this many bytes, if available; otherwise what is left.
     pub fn take(&mut self, bytes: u64, now: Instant) -> Result<(), u64> {
         if self.groups.groups.is_empty() {
             return Ok(());

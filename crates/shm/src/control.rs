@@ -112,7 +112,7 @@ impl ControlDaemon {
         self.word(BIRTHS_AT).load(Ordering::Acquire)
     }
 
-    /// Writes down that the extent is being made, before any other process hears of it: no later
+    /// Writes down that the extent is being made, before any other process learns of it: no later
     /// daemon gives its birth number again.
     pub fn note_birth(&self, extent: ExtentId) {
         self.word(BIRTHS_AT).fetch_max(extent.birth() + 1, Ordering::AcqRel);
@@ -233,7 +233,8 @@ impl ControlDaemon {
         Range { extent, offset: from, bytes: until.saturating_sub(from) }
     }
 
-    /// Writes down that `extent` exists and whose token may write to it, 0 for nobody's.
+    /// Writes down that `extent` exists and the token of the client that may write to it, 0 for
+    /// none.
     pub fn set_writer(&self, extent: ExtentId, token: u64) {
         let (present, writer) = self.registry(extent);
         writer.store(token, Ordering::Relaxed);
@@ -261,7 +262,7 @@ impl ControlDaemon {
         let mut at = PAGE_BYTES;
         loop {
             let start = match rustix::fs::seek(&self.memfd, SeekFrom::Data(at)) {
-                // No data behind this offset.
+                // No data after this offset.
                 Err(rustix::io::Errno::NXIO) => return Ok(extents),
                 other => other?,
             };

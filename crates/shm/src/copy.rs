@@ -22,7 +22,7 @@ use self::choice::{Choice, Way};
 /// From here on copies stream past the cache.
 pub const STREAM_BYTES_MIN: usize = 256 << 10;
 
-/// The least that is worth a thread of its own: starting one costs some ten microseconds, copying
+/// The least that is worth a separate thread: starting one costs some ten microseconds, copying
 /// this much about a millisecond.
 pub const THREAD_BYTES_MIN: usize = 8 << 20;
 
@@ -58,14 +58,14 @@ pub(crate) fn prefetch_for_writing(start: *const u8, bytes: usize) {
 ///
 /// # Safety
 ///
-/// `destination` is writable for `source.len()` bytes, and nobody else reads or writes these
+/// `destination` is writable for `source.len()` bytes, and no other thread reads or writes these
 /// meanwhile.
 pub unsafe fn copy(source: &[u8], destination: *mut u8) {
     // SAFETY: the caller vouches for it.
     unsafe { copy_piece(source, destination, source.len()) };
 }
 
-/// Copies what is a piece of so many bytes in all.
+/// Copies one piece of a copy of `total` bytes.
 ///
 /// # Safety
 ///
@@ -73,7 +73,7 @@ pub unsafe fn copy(source: &[u8], destination: *mut u8) {
 unsafe fn copy_piece(source: &[u8], destination: *mut u8, total: usize) {
     if source.len() < STREAM_BYTES_MIN {
         // SAFETY: the caller vouches for the destination; a source that is borrowed shared cannot
-        // overlap memory that nobody else reads.
+        // overlap memory that no other thread reads.
         unsafe { ptr::copy_nonoverlapping(source.as_ptr(), destination, source.len()) };
         return;
     }
@@ -173,7 +173,7 @@ pub unsafe fn copy_parallel(parts: &[(&[u8], *mut u8)], threads: usize) {
     });
 }
 
-/// Writes every part at its offset in a file. Into memory that nobody has touched yet this is
+/// Writes every part at its offset in a file. Into memory that was never touched this is
 /// faster than copying through a mapping, because the kernel need not map the pages first. It lets
 /// one thread at a time write to a file, and two take longer than one.
 pub fn write_parts(fd: BorrowedFd<'_>, parts: &[(&[u8], u64)]) -> io::Result<()> {
@@ -256,7 +256,7 @@ mod tests {
             let base = target.as_mut_ptr();
             let pointers: Vec<_> =
                 parts.iter().map(|(bytes, at)| (*bytes, base.wrapping_add(*at))).collect();
-            // SAFETY: the parts lie one behind the other in the vector.
+            // SAFETY: the parts follow each other in the vector.
             unsafe { copy_parallel(&pointers, threads) };
             assert!(target == source, "{threads} threads");
 

@@ -51,7 +51,7 @@ impl<G> CountedView<G> {
     fn part(&self, at: u64, bytes: u64) -> &[u8] {
         let start = self.map.base().wrapping_add((self.location.range.offset + at) as usize);
         // SAFETY: within the mapping (checked by `new`), which the `Arc` keeps. The object is
-        // sealed and pinned as long as the guard, which is as long as `self`, so nobody writes
+        // sealed and pinned as long as the guard, which is as long as `self`, so nothing writes
         // there.
         unsafe { std::slice::from_raw_parts(start, bytes as usize) }
     }
@@ -69,7 +69,7 @@ mod tests {
     fn the_parts_of_an_object_are_read_where_they_lie() {
         let memfd = Memfd::create("plasmon-test", 4096).unwrap();
         let written = WriteMap::new(&memfd, 4096, Populate::No).unwrap();
-        // SAFETY: nine bytes at 4087 end with the page, and nobody else uses the mapping.
+        // SAFETY: nine bytes at 4087 end with the page, and nothing else uses the mapping.
         unsafe { crate::copy::copy(b"dataM+att", written.base().add(4087)) };
         let map = Arc::new(ReadMap::new(&memfd, 4096, Populate::No).unwrap());
         let sizes = Sizes { data: 4, metadata: 2, attributes: 3 };

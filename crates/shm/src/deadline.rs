@@ -15,17 +15,17 @@ impl Deadline {
     /// No end.
     pub const NEVER: Self = Self(None);
 
-    /// So long from now. A time beyond what the clock can count is for ever.
+    /// This long from now. A time beyond what the clock can count is forever.
     pub fn after(timeout: Duration) -> Self {
         Self(edge::now().checked_add(timeout))
     }
 
-    /// So long from now; `None` is for ever.
+    /// This long from now; `None` is forever.
     pub fn within(timeout: Option<Duration>) -> Self {
         timeout.map_or(Self::NEVER, Self::after)
     }
 
-    /// So long after this end.
+    /// This long after this deadline.
     #[must_use]
     pub fn later(self, by: Duration) -> Self {
         Self(self.0.and_then(|end| end.checked_add(by)))
@@ -45,7 +45,7 @@ impl Deadline {
         self.0.is_some_and(|end| edge::now() >= end)
     }
 
-    /// What is left, nothing when the end has come; `None` is for ever.
+    /// What is left, nothing when the end has come; `None` is forever.
     pub fn left(self) -> Option<Duration> {
         self.0.map(|end| end.saturating_duration_since(edge::now()))
     }

@@ -1,4 +1,4 @@
-//! The word by which a client learns that the daemon has parted from its connection.
+//! The word by which a client learns that the daemon has closed its connection.
 //!
 //! ```text
 //! daemon: say so ─ fence ─ look at the ledger: empty ──► forget the ledger
@@ -12,15 +12,15 @@
 
 use crate::sync::{AtomicU64, Ordering, fence};
 
-/// Says whether the daemon has parted. Looks at the ledger that follow see every pin whose holder
-/// did not see the word.
+/// Says whether the daemon has closed the connection. Looks at the ledger that follow see every pin
+/// whose holder did not see the word.
 pub(crate) fn set(word: &AtomicU64, parted: bool) {
     word.store(u64::from(parted), Ordering::SeqCst);
     // Pairs with the exchange in `Ledger::claim`, as the fence in `hide` does.
     fence(Ordering::SeqCst);
 }
 
-/// Whether the daemon has parted; to be asked after a pin.
+/// Whether the daemon has closed the connection; to be asked after a pin.
 #[inline]
 pub(crate) fn is_set(word: &AtomicU64) -> bool {
     word.load(Ordering::SeqCst) != 0

@@ -24,7 +24,7 @@ use crate::growing::GrowingMemfd;
 use crate::memfd::Memfd;
 
 /// How long requests wait for the memory of an extent that clients are asked to let go.
-pub const PATIENCE: Duration = Duration::from_secs(1);
+pub const OVERDUE_AFTER: Duration = Duration::from_secs(1);
 
 /// The time between the first two looks; each later one is twice as long.
 const LOOK_FIRST: Duration = Duration::from_millis(1);
@@ -70,8 +70,8 @@ pub struct DroppedExtent<T> {
     pub extent: ExtentId,
     /// What is left of it.
     pub remains: Remains,
-    /// Who was told of it and may have it mapped.
-    pub told: T,
+    /// The clients that know of it and may have it mapped.
+    pub recipients: T,
     /// Whether the store was told that it takes long.
     pub is_held: bool,
     since: Instant,
@@ -80,13 +80,13 @@ pub struct DroppedExtent<T> {
 
 impl<T> DroppedExtent<T> {
     /// An extent that is dropped now.
-    pub fn new(extent: ExtentId, remains: Remains, told: T, now: Instant) -> Self {
-        Self { extent, remains, told, is_held: false, since: now, wait: LOOK_FIRST }
+    pub fn new(extent: ExtentId, remains: Remains, recipients: T, now: Instant) -> Self {
+        Self { extent, remains, recipients, is_held: false, since: now, wait: LOOK_FIRST }
     }
 
     /// Whether it is not waited for any longer.
     pub fn is_overdue(&self, now: Instant) -> bool {
-        now.saturating_duration_since(self.since) >= PATIENCE
+        now.saturating_duration_since(self.since) >= OVERDUE_AFTER
     }
 }
 
@@ -181,24 +181,24 @@ mod tests {
 
     #[test]
     fn looks_become_rarer_and_a_process_that_ends_makes_them_due() {
-        let (mut departing, start) = (DroppedExtents::default(), Instant::now());
+        let (mut dropped, start) = (DroppedExtents::default(), Instant::now());
         let extent = ExtentId::new(1, 1);
         let memfd = Arc::new(Memfd::create("plasmon-test", 4096).unwrap());
-        departing.keep(DroppedExtent::new(extent, Remains::Fixed(memfd), (), start), start);
+        dropped.keep(DroppedExtent::new(extent, Remains::Fixed(memfd), (), start), start);
         let mut now = start;
         let mut waits = Vec::new();
         for _ in 0..12 {
-            let due = departing.next_deadline().unwrap();
-            assert!(departing.pop_due(due - Duration::from_nanos(1)).is_none());
+            let due = dropped.next_deadline().unwrap();
+            assert!(dropped.pop_due(due - Duration::from_nanos(1)).is_none());
             waits.push((due - now).as_millis());
             now = due;
-            let leaving = departing.pop_due(now).unwrap();
-            assert_eq!(leaving.is_overdue(now), now - start >= PATIENCE);
-            departing.keep(leaving, now);
+            let leaving = dropped.pop_due(now).unwrap();
+            assert_eq!(leaving.is_overdue(now), now - start >= OVERDUE_AFTER);
+            dropped.keep(leaving, now);
         }
         assert_eq!(waits, [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000, 1000]);
-        departing.hurry(now);
-        assert!(departing.pop_due(now).is_some());
-        assert!(departing.next_deadline().is_none());
+        dropped.hurry(now);
+        assert!(dropped.pop_due(now).is_some());
+        assert!(dropped.next_deadline().is_none());
     }
 }

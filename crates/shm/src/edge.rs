@@ -65,7 +65,7 @@ pub fn random<const BYTES: usize>() -> io::Result<[u8; BYTES]> {
     if simulated::within(|world| world.random(&mut bytes)).is_some() {
         return Ok(bytes);
     }
-    const { assert!(BYTES <= 256, "the kernel gives so many at once and whole") };
+    const { assert!(BYTES <= 256, "the kernel gives this many at once and whole") };
     // A signal comes in between only before the kernel has gathered enough to begin with.
     let count = rustix::io::retry_on_intr(|| {
         rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
@@ -130,7 +130,7 @@ pub fn ready_within(
 ) -> io::Result<bool> {
     let timeout =
         if waited_elsewhere(&fd, flags, timeout) { Some(Duration::ZERO) } else { timeout };
-    // A time beyond what the kernel can count is for ever.
+    // A time beyond what the kernel can count is forever.
     let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
     Ok(poll(&mut [PollFd::new(&fd, flags)], timeout.as_ref())? > 0)
 }

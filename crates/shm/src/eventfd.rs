@@ -6,9 +6,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::event::EventfdFlags;
 use rustix::io::Errno;
 
-/// An eventfd. Ringing it many times before anybody answers is ringing it once.
+/// An eventfd. Ringing it many times before it is read is ringing it once.
 ///
-/// Give every client a doorbell of its own, and never read one whose open file a client shares: a
+/// Give every client its own doorbell, and never read one whose open file a client shares: a
 /// process that holds the descriptor can make every read of it wait, or fill its counter. Watch it
 /// with an edge-triggered epoll instead, which names it once for each time that it was rung.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ impl Doorbell {
     /// Makes the descriptor readable.
     pub fn ring(&self) -> io::Result<()> {
         match rustix::io::retry_on_intr(|| rustix::io::write(&self.0, &1u64.to_ne_bytes())) {
-            // The counter is full: nobody answered yet, so it rings already.
+            // The counter is full: no reader answered yet, so it rings already.
             Ok(_) | Err(Errno::AGAIN) => Ok(()),
             Err(other) => Err(other.into()),
         }
@@ -62,20 +62,20 @@ mod tests {
 
     #[test]
     fn it_rings_until_it_is_answered() {
-        let bell = Doorbell::new().unwrap();
-        let button = Doorbell::adopt(bell.duplicate().unwrap());
-        assert!(!bell.answer().unwrap());
+        let doorbell = Doorbell::new().unwrap();
+        let button = Doorbell::adopt(doorbell.duplicate().unwrap());
+        assert!(!doorbell.answer().unwrap());
         button.ring().unwrap();
         button.ring().unwrap();
-        assert!(bell.answer().unwrap());
-        assert!(!bell.answer().unwrap());
+        assert!(doorbell.answer().unwrap());
+        assert!(!doorbell.answer().unwrap());
     }
 
     #[test]
     fn a_full_counter_is_no_error() {
-        let bell = Doorbell::new().unwrap();
-        rustix::io::write(&bell, &(u64::MAX - 1).to_ne_bytes()).unwrap();
-        bell.ring().unwrap();
-        assert!(bell.answer().unwrap());
+        let doorbell = Doorbell::new().unwrap();
+        rustix::io::write(&doorbell, &(u64::MAX - 1).to_ne_bytes()).unwrap();
+        doorbell.ring().unwrap();
+        assert!(doorbell.answer().unwrap());
     }
 }

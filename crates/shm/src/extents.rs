@@ -2,7 +2,7 @@
 //!
 //! A lookup reads one cache line, the [`Place`] at the extent's index: its identity, the address
 //! and the size of the mapping. Identities are never used again, so an address of an earlier extent
-//! with the same index is never taken for that of the present one, however late this client hears
+//! with the same index is never taken for that of the present one, however late this client learns
 //! of the earlier one's end. The table lies in untouched memory and costs as many pages as are
 //! used.
 //!

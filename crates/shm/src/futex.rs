@@ -14,7 +14,7 @@ const WORDS_MAX: usize = 4;
 /// How a wait ended. All but [`Outcome::TimedOut`] mean: look at what you wait for again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Somebody woke this thread, or the kernel felt like it.
+    /// Another thread woke this one, or the kernel did so spuriously.
     Woken,
     /// The word had already changed.
     Changed,
@@ -51,7 +51,8 @@ pub fn wait_any(words: &[(&AtomicU32, u32)], timeout: Duration) -> io::Result<Ou
         wait.uaddr = WaitPtr::new(word.as_ptr().cast());
         wait.flags = WaitFlags::SIZE_U32;
     }
-    // Unlike above the kernel wants the end and not the duration. One beyond its clock is none.
+    // Unlike above the kernel wants the end and not the duration. One beyond its clock means no
+    // timeout.
     let now = clock_gettime(ClockId::Monotonic);
     let end = Timespec::try_from(timeout).ok().and_then(|timeout| now.checked_add(timeout));
     let waits = &waits[..words.len()];

@@ -14,7 +14,7 @@
 
 use crate::sync::{AtomicU32, Ordering, fence};
 
-/// Somebody sleeps, or is about to.
+/// A thread sleeps, or is about to.
 const SET: u32 = 1;
 
 /// Tells each waking from the ones before, for a sleeper that has not quite fallen asleep.
@@ -33,7 +33,7 @@ pub(crate) fn set(word: &AtomicU32) -> u32 {
     seen
 }
 
-/// Whether somebody sleeps and must be woken, asked after publishing.
+/// Whether a thread sleeps and must be woken, asked after publishing.
 #[inline]
 pub(crate) fn must_wake(word: &AtomicU32) -> bool {
     // Pairs with the fence in `set`.
@@ -47,7 +47,7 @@ pub(crate) fn is_set(word: &AtomicU32) -> bool {
     word.load(Ordering::Relaxed) & SET != 0
 }
 
-/// Changes the word, so that nobody falls asleep on what it was. Wake those who sleep after this.
+/// Changes the word, so that no thread falls asleep on the old value. Wake the sleepers after this.
 pub(crate) fn wake(word: &AtomicU32, topic: u16) {
     let next = |old: u32| {
         let count = old.wrapping_add(COUNT_ONE) & COUNT_MASK;

@@ -52,7 +52,7 @@ impl GrowingMemfd {
         Ok(rustix::fs::fallocate(&self.0, FallocateFlags::empty(), offset, bytes)?)
     }
 
-    /// Gives the pages of a range back, whoever has them mapped.
+    /// Gives the pages of a range back, even if processes have them mapped.
     pub fn punch(&self, offset: u64, bytes: u64) -> io::Result<()> {
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         Ok(rustix::fs::fallocate(&self.0, flags, offset, bytes)?)
@@ -86,7 +86,7 @@ impl GrowingMemfd {
         rustix::fs::ftruncate(&self.0, bytes)?;
         let mut seals = SealFlags::SHRINK | SealFlags::GROW;
         match level {
-            // Nobody but the kernel's own checks stands between a strict one and its writer.
+            // Only the kernel's own checks stand between a strict one and its writer.
             _ if strict => {}
             Level::Shared => seals |= SealFlags::SEAL,
             Level::Leased | Level::Strict => seals |= SealFlags::FUTURE_WRITE | SealFlags::SEAL,
@@ -159,7 +159,7 @@ impl GrowingMap {
         unsafe { copy::copy(bytes, self.map.base().wrapping_add(at)) };
     }
 
-    /// The first byte, for whoever lends the memory to foreign code. Bytes up to
+    /// The first byte, for a caller that lends the memory to foreign code. Bytes up to
     /// [`Self::granted`] may be read and written through it for as long as this map exists.
     pub fn base(&self) -> *mut u8 {
         self.map.base()
@@ -182,7 +182,7 @@ impl Deref for GrowingMap {
 
     fn deref(&self) -> &[u8] {
         // SAFETY: granted memory is within the window, backed by pages (the daemon allocated them
-        // before it granted them), and nobody else's until it is sealed, which ends this map.
+        // before it granted them), and no other client's until it is sealed, which ends this map.
         unsafe { slice::from_raw_parts(self.map.base(), self.granted) }
     }
 }
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_strict_one_is_sealed_only_when_nobody_can_write() {
+    fn a_strict_one_is_sealed_only_without_writers() {
         let memfd = GrowingMemfd::create("plasmon-test").unwrap();
         memfd.extend(0, 4096).unwrap();
         let map = GrowingMap::new(&memfd, WINDOW).unwrap();
@@ -250,7 +250,7 @@ mod tests {
         assert!(WriteMap::new(&sealed, 4096, Populate::No).is_err());
     }
 
-    /// The writer of a growing object can make its file as long as it likes, and left the memory
+    /// The writer of a growing object can make its file arbitrarily long, and left the memory
     /// behind in the store.
     #[test]
     fn what_the_writer_adds_is_cut_off() {
@@ -262,7 +262,7 @@ mod tests {
         assert_eq!(rustix::fs::fstat(&memfd).unwrap().st_blocks * 512, 8192);
         memfd.trim(1 << 20).unwrap();
         assert_eq!(rustix::fs::fstat(&memfd).unwrap().st_size, 8192, "it is made no longer");
-        // Its seals are nobody's but the daemon's once it is settled; before, they are an error.
+        // Only the daemon may seal it once it is settled; before, its seals are an error.
         let sealed = memfd.settle(4096, Level::Leased, false).unwrap();
         assert!(WriteMap::new(&sealed, 4096, Populate::No).is_err());
         let other = GrowingMemfd::create("plasmon-test").unwrap();

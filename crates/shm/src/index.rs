@@ -2,8 +2,8 @@
 //!
 //! [`IndexReader`] is a client's read-only view, [`IndexWriter`] the daemon's. A table has a
 //! number; the control page says which number is current. When the daemon grows the table it fills
-//! a new memfd and changes that number; the old table is never changed again, and a reader who
-//! still looks at it finds out when it checks the number behind its pin.
+//! a new memfd and changes that number; the old table is never changed again, and a reader that
+//! still looks at it finds out when it checks the number after its pin.
 
 pub use crate::table::Counts;
 

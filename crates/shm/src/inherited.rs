@@ -62,7 +62,7 @@ impl Chunk {
         unsafe { self.next.load(Ordering::Acquire).as_ref() }
     }
 
-    /// The chunk behind this one, which is made if there is none.
+    /// The chunk after this one, which is made if there is none.
     fn next_or_new(&self) -> &'static Chunk {
         if let Some(next) = self.next() {
             return next;

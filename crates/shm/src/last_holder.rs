@@ -1,8 +1,8 @@
 //! Whether this process is the only one that still has a memfd.
 //!
 //! The pages of a memfd live as long as any open file of it does, and a mapping keeps its open
-//! file. Descriptors that one process passes to another are opened anew
-//! ([`crate::Memfd::writable`]), so each is an open file of its own, and the kernel counts those:
+//! file. Descriptors that one process passes to another are opened again
+//! ([`crate::Memfd::writable`]), so each is a separate open file, and the kernel counts those:
 //! it grants a write lease on a file only to its one opener. Asking for such a lease is therefore a
 //! question that no other process can answer wrongly: "is it open or mapped anywhere else?"
 //!
@@ -14,8 +14,8 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use rustix::io::Errno;
 
-/// Whether nobody else has the file open or mapped. An error of the kind `Unsupported`: this kernel
-/// does not say.
+/// Whether no other process has the file open or mapped. An error of the kind `Unsupported`: this
+/// kernel does not say.
 pub fn is_alone(file: impl AsFd) -> io::Result<bool> {
     match set_lease(&file, libc::F_WRLCK) {
         Ok(()) => {

@@ -44,7 +44,7 @@ pub struct TooManyPins {
     pub held: usize,
 }
 
-/// What the threads of one client share about its ledger, in memory of their own.
+/// What the threads of one client share about its ledger, in their own memory.
 #[derive(Debug)]
 pub(crate) struct LedgerLocal {
     /// A copy of the shared `high` that no other process can change.
@@ -60,7 +60,7 @@ impl LedgerLocal {
 }
 
 /// A client's view of its own ledger. Pins are claimed and released by [`crate::Reader`] only,
-/// because whoever released another's pin would pull memory from under its feet.
+/// because releasing another client's pin would free memory that it still reads.
 #[derive(Clone, Copy, Debug)]
 pub struct Ledger<'a> {
     entries: &'a [AtomicU64],
@@ -81,7 +81,7 @@ impl<'a> Ledger<'a> {
     /// Publishes a pin on incarnation `serial` in a free entry and returns the entry's index.
     ///
     /// Everything that the calling thread loads afterwards with sequential consistency is ordered
-    /// behind the publication.
+    /// after the publication.
     #[inline]
     pub(crate) fn claim(&self, serial: u64) -> Result<u32, TooManyPins> {
         let hint = hint();
@@ -98,7 +98,7 @@ impl<'a> Ledger<'a> {
     #[inline]
     pub(crate) fn release(&self, entry: u32) {
         // Pairs with the daemon's acquire load: reads of the object happen before its memory is
-        // given to anybody else.
+        // given to another client.
         self.entries[entry as usize].store(0, Ordering::Release);
         lower_hint(entry);
         // The ends of a step, far from where few pins are: now and then while many are released.

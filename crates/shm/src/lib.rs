@@ -16,9 +16,10 @@
 //! A client joins its mappings in a [`Reader`], the safe interface to objects read in place; what
 //! it writes goes through a [`Span`] of leased memory.
 //!
-//! The protocols themselves ([`slot`], [`index`], [`ledger`], [`ring`], [`bell`], [`event`]) work
-//! on slices of atomics and do not know where these lie, so that the models in `loom_tests.rs` run
-//! the very code that runs over mapped memory. Under `cfg(loom)` only they are compiled.
+//! The protocols themselves ([`slot`], [`index`], [`ledger`], [`ring`], [`sleep_flag`],
+//! [`futex_event`]) work on slices of atomics and do not know where these lie, so that the models
+//! in `loom_tests.rs` run the very code that runs over mapped memory. Under `cfg(loom)` only they
+//! are compiled.
 //!
 //! Deliberately absent: what an object is, who may do what, and every policy. Those live in
 //! `plasmon-store` and `plasmon-daemon`.
@@ -112,7 +113,7 @@ pub use slot::{HashKey, SlotImage, State};
 
 #[cfg(not(loom))]
 pub use {
-    channel::{ChannelClient, ChannelDaemon, Hostile},
+    channel::{ChannelClient, ChannelDaemon, ProtocolViolation},
     control::{ControlDaemon, ControlReader},
     counted_view::CountedView,
     eventfd::Doorbell,
@@ -121,7 +122,7 @@ pub use {
     index::{IndexReader, IndexWriter},
     map::{Populate, ReadMap, WriteMap},
     memfd::{HugePageCollapse, Memfd},
-    reader::{Held, OwnedView, ReadOutcome, Reader, View, ViewWithReader},
+    reader::{OwnedView, ReadOutcome, Reader, UnmappedPin, View, ViewWithReader},
     socket::{Connection, Listener, Message, Peer},
     wake_page::{FutexEvent, WakePage},
     writer::{Span, WriteExtent},

@@ -1,4 +1,4 @@
-//! What a client finds in the index.
+//! The result of a lookup in the index.
 
 use crate::slot::SlotWords;
 

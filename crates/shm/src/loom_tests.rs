@@ -135,7 +135,7 @@ fn evict(writer: &mut TableWriter<Slots>, at: usize, client: &Client, memory: &U
     if client.pins(1) {
         writer.show(at);
     } else {
-        // SAFETY: nobody pins the object; loom fails the model if somebody still reads.
+        // SAFETY: the object has no pins; loom fails the model if a reader remains.
         memory.with_mut(|content| unsafe { *content = 2 });
         writer.remove(at);
     }
@@ -252,7 +252,7 @@ fn publish_twice(slots: Slots, client: &Client, memory: &UnsafeCell<u64>, publis
     writer.hide([at]);
     if !client.pins(1) {
         writer.remove(at);
-        // SAFETY: nobody pins the object; loom fails the model if somebody still reads.
+        // SAFETY: the object has no pins; loom fails the model if a reader remains.
         memory.with_mut(|content| unsafe { *content = 2 });
         published.store(2, Ordering::Relaxed);
         writer.insert(&image(2), State::Live);
@@ -357,7 +357,7 @@ fn loom_records_are_neither_torn_nor_overwritten_too_early() {
 fn loom_a_sleeping_daemon_misses_no_submission() {
     model(4, || {
         // Nothing but the cursor matters here: was there something new before it slept? The second
-        // submission rings only if nobody rang for the same sleep.
+        // submission rings only if no other submission rang for the same sleep.
         let shared = Arc::new((Memory::new(), Notify::new()));
         let other = shared.clone();
         let client = thread::spawn(move || {
@@ -378,7 +378,7 @@ fn loom_a_sleeping_daemon_misses_no_submission() {
             sleep_flag::prepare_to_sleep(&memory.sleeping, sleep);
             sleep += 2;
             if consumer.available(&memory.ring()).unwrap() == seen {
-                // Loom fails the model if nobody ever rings.
+                // Loom fails the model if the doorbell never rings.
                 doorbell.wait();
             }
             sleep_flag::stay_awake(&memory.sleeping);
@@ -438,7 +438,7 @@ impl Futex {
     }
 }
 
-/// Somebody who publishes wakes the event; a third process wakes it whenever it likes.
+/// A publisher wakes the event; a third process wakes it whenever it likes.
 #[test]
 fn loom_a_sleeper_misses_no_event_whatever_else_wakes() {
     model(3, || {
@@ -451,7 +451,7 @@ fn loom_a_sleeper_misses_no_event_whatever_else_wakes() {
                 if published.load(Ordering::Acquire) == 1 {
                     break;
                 }
-                // Loom fails the model if nobody ever wakes it.
+                // Loom fails the model if it is never woken.
                 futex.wait(word, seen);
             }
         });
@@ -474,7 +474,7 @@ fn loom_a_sleeper_misses_no_event_whatever_else_wakes() {
 }
 
 #[test]
-fn loom_one_event_wakes_all_who_set_it() {
+fn loom_one_event_wakes_all_that_set_it() {
     model(3, || {
         let shared = Arc::new((AtomicU64::new(0), AtomicU32::new(0), Futex::new()));
         let sleepers = [0, 1].map(|_| {
@@ -527,16 +527,17 @@ fn a_place_never_mixes_two_extents() {
     });
 }
 
-/// Two threads of a client submit, each after the other or at once; then one of them tells somebody
-/// who asks the daemon. The daemon looks only at rings that it watches and those whose bell rang.
+/// Two threads of a client submit, each after the other or at once; then one of them notifies a
+/// process that asks the daemon. The daemon looks only at rings that it watches and those whose
+/// doorbell rang.
 #[test]
 fn loom_a_question_finds_what_was_submitted_before_it() {
     struct Shared {
         tail: AtomicU64,
         awaited: AtomicU32,
         rung: AtomicU32,
-        /// What the kernel lists: whether the bell rang.
-        bell: AtomicU32,
+        /// What the kernel lists: whether the doorbell rang.
+        doorbell: AtomicU32,
         /// The question: how many records there must be.
         asked: AtomicU64,
     }
@@ -546,7 +547,7 @@ fn loom_a_question_finds_what_was_submitted_before_it() {
             let number = sleep_flag::number_to_ring(&self.awaited, &self.rung);
             if number != 0 {
                 // As in the kernel, which has a lock there: one after the other.
-                self.bell.swap(1, Ordering::SeqCst);
+                self.doorbell.swap(1, Ordering::SeqCst);
                 sleep_flag::has_rung(&self.rung, number);
             }
             position
@@ -564,7 +565,7 @@ fn loom_a_question_finds_what_was_submitted_before_it() {
 
         /// What the daemon has seen after it looked where it has to.
         fn look(&self, rests: &mut bool, seen: u64) -> u64 {
-            if self.bell.swap(0, Ordering::SeqCst) == 1 && *rests {
+            if self.doorbell.swap(0, Ordering::SeqCst) == 1 && *rests {
                 sleep_flag::stay_awake(&self.awaited);
                 *rests = false;
             }
@@ -576,7 +577,7 @@ fn loom_a_question_finds_what_was_submitted_before_it() {
             tail: AtomicU64::new(0),
             awaited: AtomicU32::new(0),
             rung: AtomicU32::new(0),
-            bell: AtomicU32::new(0),
+            doorbell: AtomicU32::new(0),
             asked: AtomicU64::new(0),
         });
         let (one, other) = (shared.clone(), shared.clone());

@@ -92,7 +92,7 @@ impl Mapping {
         Ok(Self { base, bytes, hidden: None })
     }
 
-    /// A range that reads as zeroes, as far as `prot` lets anybody read it. A long one starts where
+    /// A range that reads as zeroes, as far as `prot` allows reading. A long one starts where
     /// a huge page can.
     fn anonymous(bytes: usize, prot: ProtFlags) -> io::Result<Self> {
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
@@ -107,7 +107,7 @@ impl Mapping {
         let rest = (head + bytes).next_multiple_of(rustix::param::page_size());
         for (from, until) in [(0, head), (rest, length)] {
             if from < until {
-                // SAFETY: the slack before and behind, which nobody knows about yet.
+                // SAFETY: the slack before and after, which nothing else refers to yet.
                 unsafe { rustix::mm::munmap(base.wrapping_add(from).cast(), until - from) }?;
             }
         }
@@ -135,8 +135,9 @@ impl Mapping {
         let base = self.range(0, bytes as u64)?;
         let trial = flags.difference(MapFlags::POPULATE);
         drop(Self::of_file(bytes, prot, trial, &fd)?);
-        // SAFETY: the replaced range belongs to this mapping. Who reads there meanwhile reads
-        // atomics that may change at any time, and memfds cannot shrink, so it stays readable.
+        // SAFETY: the replaced range belongs to this mapping. A thread that reads there meanwhile
+        // reads atomics that may change at any time, and memfds cannot shrink, so it stays
+        // readable.
         unsafe { rustix::mm::mmap(base.cast(), bytes, prot, flags | MapFlags::FIXED, fd, 0) }?;
         Ok(())
     }
@@ -334,7 +335,8 @@ impl WriteMap {
     }
 }
 
-/// Addresses for more of a file than there is. Who touches what is not there is killed by a signal.
+/// Addresses for more of a file than there is. A thread that touches what is not there is killed by
+/// a signal.
 #[derive(Debug)]
 pub(crate) struct WindowMap(Mapping);
 

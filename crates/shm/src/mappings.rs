@@ -1,4 +1,4 @@
-//! What another process has mapped or open, as `/proc` shows it.
+//! The files that another process has mapped or open, as `/proc` shows them.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -30,10 +30,10 @@ pub enum Trace {
 impl Inode {
     /// The file of this descriptor.
     pub fn of(fd: BorrowedFd<'_>) -> io::Result<Self> {
-        Ok(Self::told(&rustix::fs::fstat(fd)?))
+        Ok(Self::of_stat(&rustix::fs::fstat(fd)?))
     }
 
-    fn told(stat: &rustix::fs::Stat) -> Self {
+    fn of_stat(stat: &rustix::fs::Stat) -> Self {
         let device = (rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev));
         Self { device, number: stat.st_ino }
     }
@@ -78,7 +78,7 @@ fn is_held(number: u32, file: Inode) -> Option<bool> {
     let open = std::fs::read_dir(place.join("fd")).ok()?.flatten();
     let is_it = |path: PathBuf| {
         let found = rustix::fs::stat(&path);
-        found.is_ok_and(|found| Inode::told(&found) == file)
+        found.is_ok_and(|found| Inode::of_stat(&found) == file)
     };
     Some(open.into_iter().any(|entry| is_it(entry.path())))
 }

@@ -5,7 +5,7 @@
 //! later seal is needed it carries the SEAL seal as well, so that no process can add one that keeps
 //! others from writing or mapping it.
 //!
-//! A descriptor that is passed to another process is opened anew ([`Memfd::writable`],
+//! A descriptor that is passed to another process is opened again ([`Memfd::writable`],
 //! [`Memfd::read_only`]), so that it does not share its open file with ours. What a process does to
 //! the open file (its flags, `O_APPEND` among them, or a lease) then stays its own business. A
 //! memfd is itself opened once more when it is made: only a descriptor that was opened counts as a
@@ -55,7 +55,7 @@ impl Memfd {
         Ok(Self { fd: open_again(&fd, OFlags::RDWR)?, bytes })
     }
 
-    /// Takes a descriptor that another process passed. It must be a memfd that nobody can resize.
+    /// Takes a descriptor that another process passed. It must be a memfd that cannot be resized.
     pub fn adopt(fd: OwnedFd) -> io::Result<Self> {
         let wanted = SealFlags::SHRINK | SealFlags::GROW;
         let seals = rustix::fs::fcntl_get_seals(&fd).unwrap_or(SealFlags::empty());
@@ -90,8 +90,9 @@ impl Memfd {
     }
 
     /// Asks the kernel to back the whole memfd with huge pages: larger ones are then read with
-    /// fewer misses of the address cache, by everybody who has them mapped. Slow (up to seconds for
-    /// a GiB): for a background thread. Nothing is done for a memfd shorter than one huge page.
+    /// fewer misses of the address cache, by every process that has them mapped. Slow (up to
+    /// seconds for a GiB): for a background thread. Nothing is done for a memfd shorter than one
+    /// huge page.
     pub fn collapse(&self) -> io::Result<()> {
         let mut collapsing = self.collapsing()?;
         while collapsing.step()? {}
@@ -112,7 +113,7 @@ impl Memfd {
         Ok(u64::try_from(blocks).unwrap_or(0) * 512)
     }
 
-    /// A descriptor for another process, through which nobody can write or map for writing.
+    /// A descriptor for another process, that allows neither writes nor writable mappings.
     pub fn read_only(&self) -> io::Result<OwnedFd> {
         open_again(&self.fd, OFlags::RDONLY)
     }
@@ -127,25 +128,25 @@ impl Memfd {
         self.fd.try_clone()
     }
 
-    /// From now on nobody can start to write: neither `write` nor a new writable mapping works.
+    /// Refuses new writers from now on: neither `write` nor a new writable mapping works.
     /// Mappings that exist stay writable.
     pub fn seal_future_write(&self) -> io::Result<()> {
         Ok(rustix::fs::fcntl_add_seals(&self.fd, SealFlags::FUTURE_WRITE)?)
     }
 
-    /// Whether the kernel refuses new writers. Unlike setting a seal, looking waits for nobody.
+    /// Whether the kernel refuses new writers. Unlike setting a seal, looking never blocks.
     pub fn is_future_write_sealed(&self) -> io::Result<bool> {
         let seals = rustix::fs::fcntl_get_seals(&self.fd)?;
         Ok(seals.intersects(SealFlags::FUTURE_WRITE | SealFlags::WRITE))
     }
 
-    /// From now on nobody can write at all. `ResourceBusy` while anybody has it mapped writable.
+    /// Refuses all writes from now on. `ResourceBusy` while any process has it mapped writable.
     pub fn seal_write(&self) -> io::Result<()> {
         Ok(rustix::fs::fcntl_add_seals(&self.fd, SealFlags::WRITE)?)
     }
 
-    /// Whether the daemon can take pages of it away, now and later, whoever has it mapped: no seal
-    /// forbids that, and none can be added.
+    /// Whether the daemon can take pages of it away, now and later, even while it is mapped: no
+    /// seal forbids that, and none can be added.
     pub fn is_punchable(&self) -> io::Result<bool> {
         let seals = rustix::fs::fcntl_get_seals(&self.fd)?;
         let forbidding = SealFlags::WRITE | SealFlags::FUTURE_WRITE;
@@ -164,7 +165,7 @@ impl Memfd {
 }
 
 /// Opens the file behind a descriptor once more. Never waits: an open that would have to wait for
-/// somebody's lease fails with `WouldBlock`.
+/// another process's lease fails with `WouldBlock`.
 pub(crate) fn open_again(fd: &OwnedFd, access: OFlags) -> io::Result<OwnedFd> {
     use std::os::fd::AsRawFd;
 

@@ -1,6 +1,6 @@
 //! The process at the other end of a connection.
 
-/// Who is at the other end, as the kernel saw it when it connected.
+/// The process at the other end, as the kernel saw it when it connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
     /// Its process, 0 when that is in a namespace which we cannot see.

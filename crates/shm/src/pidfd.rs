@@ -97,14 +97,14 @@ mod tests {
 
     #[test]
     fn a_process_without_a_number_is_refused_by_kernels_that_do_not_hand_it_over() {
-        // It was EINVAL, which told nobody what to do.
+        // It was EINVAL, which did not say what to do.
         let error = ProcessFd::by_number(0).unwrap_err().to_string();
         assert!(error.contains("Linux 6.5") && error.contains("pid namespace"), "{error}");
         assert!(ProcessFd::by_number(std::process::id()).unwrap().is_alive().unwrap());
     }
 
     #[test]
-    fn descriptors_of_one_process_are_told_from_those_of_another() {
+    fn descriptors_of_one_process_are_distinguished_from_those_of_another() {
         let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
         let open = |pid| ProcessFd::open(pid).unwrap();
         let (own, other) = (open(std::process::id()), open(child.id()));

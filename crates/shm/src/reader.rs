@@ -1,4 +1,4 @@
-//! What a client has mapped of a store, and objects read in place.
+//! The mappings of a client, and objects read in place.
 //!
 //! [`Reader`] joins the control page, the index, the client's channel and its extents, and is the
 //! safe interface to them: a [`View`] or [`OwnedView`] keeps a pin for as long as the bytes can be
@@ -45,14 +45,14 @@ pub enum ReadOutcome<'a> {
     /// The object, pinned and readable.
     Object(View<'a>),
     /// The object is pinned, but its extent is not mapped here yet: fetch it over the socket, give
-    /// it to [`Reader::map_extent`], then call [`Held::view`].
-    Unmapped(Held<'a>),
+    /// it to [`Reader::map_extent`], then call [`UnmappedPin::view`].
+    Unmapped(UnmappedPin<'a>),
     /// The index does not have it now; ask the daemon.
     Missing,
     /// The daemon moved to another index table: fetch it, give it to [`IndexReader::switch`], and
     /// look again.
     TableChanged,
-    /// The daemon parted from this connection, and may not know any more what is pinned through it:
+    /// The daemon closed this connection, and may not know any more what is pinned through it:
     /// ask it anything, which brings the client back, and look again.
     Parted,
 }
@@ -105,7 +105,7 @@ impl Reader {
             }
             Lookup::Pinned(pin) => match self.start_of(&pin) {
                 Some(start) => ReadOutcome::Object(View::new(self, pin, start)),
-                None => ReadOutcome::Unmapped(Held { reader: self, pin }),
+                None => ReadOutcome::Unmapped(UnmappedPin { reader: self, pin }),
             },
             Lookup::Missing => ReadOutcome::Missing,
             Lookup::TableChanged => ReadOutcome::TableChanged,
@@ -193,12 +193,12 @@ impl Reader {
 
 /// A pinned object whose extent may not be mapped yet.
 #[derive(Debug)]
-pub struct Held<'a> {
+pub struct UnmappedPin<'a> {
     reader: &'a Reader,
     pin: Pin,
 }
 
-impl<'a> Held<'a> {
+impl<'a> UnmappedPin<'a> {
     /// What the index says about the object.
     pub fn image(&self) -> SlotImage {
         self.pin.words.image()
@@ -217,7 +217,7 @@ impl<'a> Held<'a> {
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for UnmappedPin<'_> {
     fn drop(&mut self) {
         self.reader.channel.ledger().release(self.pin.entry());
     }
@@ -244,7 +244,7 @@ unsafe impl<R: Deref<Target = Reader> + Send> Send for ViewWithReader<R> {}
 unsafe impl<R: Deref<Target = Reader> + Sync> Sync for ViewWithReader<R> {}
 
 impl<'a> View<'a> {
-    /// The object of a pin that nobody else releases, whose bytes begin at `start`.
+    /// The object of a pin that no other thread releases, whose bytes begin at `start`.
     #[inline]
     fn new(reader: &'a Reader, pin: Pin, start: *const u8) -> Self {
         Self { reader, pin, start }
@@ -308,7 +308,7 @@ impl<R: Deref<Target = Reader>> Drop for ViewWithReader<R> {
 ///
 /// The caller holds a pin on the object that starts at `start` and has these parts, for as long as
 /// the slice lives. `Reader::start_of` has checked that the object lies within its mapping; the
-/// module comment says why nobody changes it.
+/// module comment says why it does not change.
 #[inline(always)]
 unsafe fn bytes_of<'a>(start: *const u8, offset: u64, bytes: u64) -> &'a [u8] {
     // SAFETY: the caller's promise.

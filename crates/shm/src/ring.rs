@@ -1,7 +1,7 @@
-//! A ring of records with one producer and one consumer, each in a process of its own.
+//! A ring of records with one producer and one consumer, each in its own process.
 //!
 //! Both cursors count records and never wrap; a record's place is its position modulo the capacity.
-//! Each side keeps its own cursor in memory of its own and reads only the other's from the ring, so
+//! Each side keeps its own cursor in its own memory and reads only the other's from the ring, so
 //! whatever the other process writes there can at worst be out of range, which is an error.
 
 use plasmon_proto::ring::Record;
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_pending_is_told_without_taking_it() {
+    fn pending_records_are_counted_without_taking_them() {
         let memory = Memory::new(4);
         let ring = memory.ring();
         let (mut producer, mut consumer) = (Producer::new(0), Consumer::new(0));

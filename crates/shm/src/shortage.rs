@@ -14,8 +14,8 @@ pub fn is_failure_of_machine(error: &std::io::Error) -> bool {
     is_shortage(error) || Errno::from_io_error(error).is_some_and(|errno| more.contains(&errno))
 }
 
-/// Whether the system is out of something for the moment, which is nobody's fault at either end of
-/// a connection. Descriptors that other receivers of this user have not read yet are among it.
+/// Whether the system is out of something for the moment, which is the fault of neither end of a
+/// connection. Descriptors that other receivers of this user have not read yet count as well.
 pub fn is_passing(errno: Errno) -> bool {
     let passing =
         [Errno::TOOMANYREFS, Errno::NOBUFS, Errno::NOMEM, Errno::INTR, Errno::MFILE, Errno::NFILE];

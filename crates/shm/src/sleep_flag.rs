@@ -16,9 +16,9 @@
 //!
 //! The same pattern tells a sleeper that looks at many things whose turn it is: each of them has a
 //! flag of its own ([`number_to_ring`]), set while the sleeper does not look there. A thread then
-//! counts something as published only once the bell is rung, and it keeps still only if it knows
-//! that another thread *has* rung ([`has_rung`]), not that it is about to: what it tells others
-//! next must not overtake the bell.
+//! counts something as published only once the doorbell is rung, and it keeps still only if it
+//! knows that another thread *has* rung ([`has_rung`]), not that it is about to: what it tells
+//! others next must not overtake the doorbell.
 
 use crate::sync::{AtomicU32, Ordering, fence, model_fence};
 
@@ -51,7 +51,7 @@ pub(crate) fn leave_sleepers(flag: &AtomicU32) {
     flag.fetch_sub(1, Ordering::Relaxed);
 }
 
-/// Whether somebody sleeps and must be woken, asked after publishing.
+/// Whether a thread sleeps and must be woken, asked after publishing.
 #[inline]
 pub(crate) fn must_ring(flag: &AtomicU32) -> bool {
     // Pairs with the fence in `join_sleepers`.
@@ -65,7 +65,7 @@ pub(crate) fn must_ring(flag: &AtomicU32) -> bool {
 #[inline]
 pub(crate) fn must_ring_once(flag: &AtomicU32, rung: &AtomicU32) -> bool {
     // Pairs with the fence in `prepare_to_sleep`. Of what was published and this load, neither
-    // overtakes the other, and no fence of its own is paid for.
+    // overtakes the other, and no extra fence is paid for.
     model_fence();
     let number = flag.load(Ordering::SeqCst);
     number != 0
@@ -81,11 +81,12 @@ pub(crate) fn number_to_ring(flag: &AtomicU32, rung: &AtomicU32) -> u32 {
     // Pairs with the fence in `prepare_to_sleep`, as in `must_ring_once`.
     model_fence();
     let number = flag.load(Ordering::SeqCst);
-    // Pairs with the release in `has_rung`: that bell comes before whatever this caller does next.
+    // Pairs with the release in `has_rung`: that doorbell comes before whatever this caller does
+    // next.
     if rung.load(Ordering::Acquire) == number { 0 } else { number }
 }
 
-/// Says that the bell was rung for this number.
+/// Says that the doorbell was rung for this number.
 #[inline]
 pub(crate) fn has_rung(rung: &AtomicU32, number: u32) {
     rung.store(number, Ordering::Release);

@@ -76,7 +76,7 @@ pub enum State {
     Writing = 1,
     /// A sealed object.
     Live = 2,
-    /// A sealed object that nobody may pin any more: being evicted, spilled or deleted.
+    /// A sealed object that may not be pinned any more: being evicted, spilled or deleted.
     Hidden = 3,
 }
 
@@ -123,7 +123,7 @@ impl Head {
 /// Everything that a slot says about an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlotImage {
-    /// The number of this incarnation: unique for ever, at most [`SERIAL_MAX`], never 0.
+    /// The number of this incarnation: unique forever, at most [`SERIAL_MAX`], never 0.
     pub serial: u64,
     /// The id.
     pub id: ObjectId,
@@ -279,7 +279,7 @@ impl Key {
 }
 
 /// The numbers that decide which ids share a home slot. They are drawn at random for a store, so
-/// that nobody can prepare such ids, and anew for a table in which too many ids crowd together.
+/// that such ids cannot be prepared, and again for a table in which too many ids crowd together.
 /// Clients need them and can read them: what bounds a probe is [`crate::table::PROBES_MAX`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HashKey(pub [u64; 4]);
@@ -360,9 +360,9 @@ impl Slot {
     pub(crate) fn publish(&self, image: &SlotImage, state: State) {
         let words = image.encode(state);
         self.words[0].store(Head::new(image.serial, State::Writing).0, Ordering::Relaxed);
-        // Pairs with the acquire fence of a reader: who sees a new field sees at least `writing`.
-        // For a slot that was hidden before, the fence in `hide` says as much already; this one
-        // also covers a slot that a restarted daemon emptied.
+        // Pairs with the acquire fence of a reader: one that sees a new field sees at least
+        // `writing`. For a slot that was hidden before, the fence in `hide` says as much already;
+        // this one also covers a slot that a restarted daemon emptied.
         fence(Ordering::Release);
         for (word, value) in self.words.iter().zip(words).skip(1) {
             word.store(value, Ordering::Relaxed);
@@ -371,7 +371,7 @@ impl Slot {
     }
 
     /// Changes the state of the incarnation in the slot. Sequentially consistent, because hiding
-    /// must come before the look at the ledgers in the order that everybody agrees on.
+    /// must come before the look at the ledgers in the order that all threads agree on.
     pub(crate) fn set_state(&self, state: State) {
         let serial = self.head().serial();
         self.words[0].store(Head::new(serial, state).0, Ordering::SeqCst);

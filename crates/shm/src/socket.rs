@@ -108,18 +108,18 @@ impl Connection {
     /// Waits for room in the simulated world.
     #[cfg(feature = "sim")]
     fn send_simulated(&self, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
-        let patience = {
+        let timeout = {
             use rustix::net::sockopt::{Timeout, socket_timeout};
             socket_timeout(&self.0, Timeout::Send)?
         };
         let begun = crate::edge::now();
         loop {
             let sent = self.try_send(bytes, fds);
-            let is_over = patience.is_some_and(|time| crate::edge::since(begun) >= time);
+            let is_over = timeout.is_some_and(|time| crate::edge::since(begun) >= time);
             if is_over || !sent.as_ref().is_err_and(|e| e.kind() == io::ErrorKind::WouldBlock) {
                 return sent;
             }
-            crate::edge::waited_elsewhere(&self.0, PollFlags::OUT, patience);
+            crate::edge::waited_elsewhere(&self.0, PollFlags::OUT, timeout);
         }
     }
 
@@ -193,7 +193,7 @@ impl Connection {
         Ok(Message { bytes: into.len(), fds, truncated })
     }
 
-    /// Who is at the other end.
+    /// The process at the other end.
     pub fn peer(&self) -> io::Result<Peer> {
         #[cfg(feature = "sim")]
         if let Some(pid) = self.simulated_peer() {
@@ -312,8 +312,8 @@ pub enum BindError {
 
 /// A socket that accepts connections, and the lock which says that it is ours.
 ///
-/// The lock file lies beside the socket. It is never removed while somebody could hold it: a lock
-/// on a file that has lost its name excludes nobody.
+/// The lock file lies beside the socket. It is never removed while a process could hold it: a lock
+/// on a file that has lost its name excludes no other process.
 #[derive(Debug)]
 pub struct Listener {
     socket: OwnedFd,
@@ -329,13 +329,13 @@ impl Listener {
         Self::listen(path, &address, mode, lock)
     }
 
-    /// Listens on `path` anew, from which the file of this socket was removed. Another daemon may
+    /// Listens on `path` again, from which the file of this socket was removed. Another daemon may
     /// have come to listen there.
     pub fn bind_again(&self, path: &Path, mode: u32) -> Result<Self, BindError> {
         let io = |source: io::Error| BindError::Io { path: path.to_owned(), source };
         let address = address_of(path)?;
         let lock = match &self.lock {
-            // Whoever removed the socket left the lock, which is ours.
+            // The process that removed the socket left the lock, which is ours.
             Some(lock) if is_same_file(lock, &lock_path(path)) => lock.try_clone().map_err(io)?,
             _ => take_lock(path)?,
         };
@@ -350,7 +350,7 @@ impl Listener {
     ) -> Result<Self, BindError> {
         let io = |source: io::Error| BindError::Io { path: path.to_owned(), source };
         match std::fs::symlink_metadata(path) {
-            // The lock may have been removed and made anew while its owner serves.
+            // The lock may have been removed and made again while its owner serves.
             Ok(found) if found.file_type().is_socket() && is_served(address) => {
                 return Err(BindError::AlreadyRunning { path: path.to_owned() });
             }
@@ -422,7 +422,7 @@ impl Listener {
     }
 
     /// Stops listening and removes the socket's file. Without this the file stays when the listener
-    /// is dropped, which is right for everybody who passes the socket on.
+    /// is dropped, which is right for a process that passes the socket on.
     pub fn remove(self) -> io::Result<()> {
         match &self.path {
             Some(path) => std::fs::remove_file(path),
@@ -477,7 +477,7 @@ fn take_lock(socket: &Path) -> Result<File, BindError> {
         .create(true)
         .truncate(false)
         .mode(0o600)
-        // Not through a link that somebody else put into a shared folder.
+        // Not through a link that another user put into a shared folder.
         .custom_flags(libc::O_NOFOLLOW)
         .open(&path)
         .map_err(io)?;

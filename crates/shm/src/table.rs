@@ -337,7 +337,7 @@ impl<S: Deref<Target = [Slot]>> TableWriter<S> {
         at
     }
 
-    /// The first free one of so many slots.
+    /// The first free one of this many slots.
     fn free_slot(&self, first: usize, most: usize) -> Option<usize> {
         let count = self.slots.len();
         let (right, left) = (first..count, 0..first);
@@ -345,7 +345,7 @@ impl<S: Deref<Target = [Slot]>> TableWriter<S> {
         slots.find(|at| self.slots[*at].head().state() == State::Empty)
     }
 
-    /// A free slot that nobody can foresee.
+    /// A free slot that cannot be predicted.
     fn any_free_slot(&mut self) -> usize {
         let count = self.slots.len();
         let tries = (0..RANDOM_TRIES).find_map(|_| {
@@ -389,7 +389,7 @@ impl<S: Deref<Target = [Slot]>> TableWriter<S> {
         self.counts.live += 1;
     }
 
-    /// Frees a hidden slot that nobody pins.
+    /// Frees a hidden slot without pins.
     pub(crate) fn remove(&mut self, at: usize) {
         assert_eq!(self.slots[at].head().state(), State::Hidden, "slot {at} was hidden");
         self.counts.hidden -= 1;

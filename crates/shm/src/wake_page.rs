@@ -40,7 +40,7 @@ const PLACES: usize = WAKE_PAGE_BYTES as usize / 8;
 pub struct WakePage(WriteMap);
 
 impl WakePage {
-    /// The page of a new store. All zeroes: nobody sleeps.
+    /// The page of a new store. All zeroes: no thread sleeps.
     pub fn create() -> io::Result<Memfd> {
         let memfd = Memfd::create("plasmon-wakes", WAKE_PAGE_BYTES)?;
         memfd.reserve(0, WAKE_PAGE_BYTES)?;
@@ -57,7 +57,8 @@ impl WakePage {
         Ok(Self(WriteMap::new(&memfd, WAKE_PAGE_BYTES, Populate::Yes)?))
     }
 
-    /// Wakes those who wait for the object: it is on its way. Costs a load when nobody does.
+    /// Wakes the threads that wait for the object: it is on its way. Costs a load when there are
+    /// none.
     #[inline]
     pub fn hint(&self, id: &ObjectId) -> io::Result<()> {
         let event = self.event(id);
@@ -121,7 +122,7 @@ impl<'a> FutexEvent<'a> {
         ArmedEvent { word: self.word, seen: futex_event::set(self.word) }
     }
 
-    /// After publishing: wakes everybody who sleeps on it.
+    /// After publishing: wakes every thread that sleeps on it.
     #[inline]
     pub fn wake(&self) -> io::Result<()> {
         if futex_event::must_wake(self.word) { self.wake_now() } else { Ok(()) }

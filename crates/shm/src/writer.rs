@@ -66,7 +66,7 @@ impl WriteExtent {
     }
 }
 
-/// A range of an extent that nobody else writes or reads.
+/// A range of an extent that no other thread writes or reads.
 #[derive(Debug)]
 pub struct Span {
     extent: Arc<WriteExtent>,
@@ -97,7 +97,7 @@ impl Span {
     }
 
     /// Gives the first `bytes` bytes up; `false`, and nothing happens, when the span is shorter.
-    /// What [`Span::take`] does, without the handle that nobody wants.
+    /// Like [`Span::take`], without the handle.
     #[inline]
     pub fn skip(&mut self, bytes: usize) -> bool {
         let fits = bytes <= self.bytes;
@@ -108,8 +108,8 @@ impl Span {
         fits
     }
 
-    /// Has the processor fetch the first `bytes` bytes, or a little less, for writing: whoever
-    /// fills one small span after the other then does not wait for memory at each.
+    /// Has the processor fetch the first `bytes` bytes, or a little less, for writing: filling one
+    /// small span after the other then does not wait for memory at each.
     #[inline]
     pub fn prefetch(&self, bytes: usize) {
         copy::prefetch_for_writing(self.start(), bytes.min(self.bytes));
@@ -120,7 +120,7 @@ impl Span {
         self.start()
     }
 
-    /// Fills the span from `at` on with `parts`, one behind the other, with up to `threads`
+    /// Fills the span from `at` on with `parts`, one after the other, with up to `threads`
     /// threads.
     ///
     /// # Panics
@@ -143,7 +143,7 @@ impl Span {
             targets.push((*part, to));
             to = to.wrapping_add(part.len());
         }
-        // SAFETY: the parts lie one behind the other in a range that was checked and is ours alone.
+        // SAFETY: the parts follow each other in a range that was checked and is ours alone.
         unsafe { copy::copy_parallel(&targets, threads) };
     }
 

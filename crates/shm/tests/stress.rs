@@ -1,8 +1,8 @@
 //! Several processes against one owner that evicts, poisons and publishes again as fast as it can.
 //!
-//! The owner plays the daemon. Writers lease cells of 256 bytes in extents of their own, fill them
+//! The owner plays the daemon. Writers lease cells of 256 bytes in their own extents, fill them
 //! with a pattern that depends on the object's id, and announce them through their rings. The owner
-//! publishes them, evicts others, poisons the memory of those that nobody pins and gives the cells
+//! publishes them, evicts others, poisons the memory of those without pins and gives the cells
 //! back to their writers; now and then it moves to another index table. Readers pin random objects,
 //! some for long, and check every word for as long as they hold the pin. One wrong word is a
 //! violation.
@@ -46,7 +46,7 @@ const CELLS: usize = 64;
 const CELL_BYTES: usize = 256;
 const EXTENT_BYTES: u64 = (CELLS * CELL_BYTES) as u64;
 const PINS_HELD: usize = 8;
-const PATIENCE: Duration = Duration::from_secs(120);
+const TEST_TIMEOUT: Duration = Duration::from_secs(120);
 
 fn id(number: u64) -> ObjectId {
     let mut bytes = [0; 20];
@@ -226,7 +226,7 @@ impl Owner {
         }
     }
 
-    /// Evicts a few random objects: those that nobody pins are poisoned and their cells given back.
+    /// Evicts a few random objects: those without pins are poisoned and their cells given back.
     fn evict(&mut self) {
         // Now, because slots must keep their numbers until the end of the batch.
         if self.index.wants_growth() {
@@ -277,7 +277,7 @@ impl Owner {
         if self.random.below(8) == 0 || self.index.find(&id(number)).is_some() {
             return false;
         }
-        // SAFETY: the cell that was just evicted; nobody knows about it until it is published.
+        // SAFETY: the cell that was just evicted; nothing refers to it until it is published.
         let cell = unsafe { std::slice::from_raw_parts_mut(base, CELL_BYTES) };
         fill(cell, number, self.serial);
         self.serial += 1;
@@ -351,7 +351,7 @@ fn no_reader_ever_sees_memory_that_is_not_its_object() {
     // An emulated processor needs longer for as much.
     let is_short = |tally: &Tally| tally.evicted <= EVICTED_MIN || tally.tables < TABLES_MIN;
     while started.elapsed() < least
-        || is_short(&owner.tally) && started.elapsed() < least + PATIENCE
+        || is_short(&owner.tally) && started.elapsed() < least + TEST_TIMEOUT
     {
         // System calls would leave little time for what this is about.
         if round.is_multiple_of(64) {
@@ -369,7 +369,7 @@ fn no_reader_ever_sees_memory_that_is_not_its_object() {
         client.connection.send(&words(&[STOP]), &[]).unwrap();
     }
     while owner.clients.iter().any(|client| client.done.is_none()) {
-        assert!(stopped.elapsed() < PATIENCE, "children hang");
+        assert!(stopped.elapsed() < TEST_TIMEOUT, "children hang");
         owner.answer();
         owner.apply();
         std::thread::yield_now();
@@ -404,7 +404,7 @@ fn no_reader_ever_sees_memory_that_is_not_its_object() {
 
 // The children
 
-/// Not a test of its own: what the processes started by the stress test run.
+/// Not a separate test: what the processes started by the stress test run.
 #[test]
 fn a_child_of_the_stress_test() {
     let Ok(role) = std::env::var("PLASMON_STRESS_ROLE") else { return };
@@ -426,7 +426,7 @@ fn greet(connection: &Connection, hello: &[u64]) -> (Vec<OwnedFd>, u64, u64) {
     (received.fds, word(&message, 1), word(&message, 2))
 }
 
-struct Reading {
+struct ReaderProcess {
     reader: Reader,
     connection: Mutex<Connection>,
     stop: AtomicBool,
@@ -448,7 +448,7 @@ fn read(connection: Connection, seed: u64) {
         let map = ReadMap::new(&fd, EXTENT_BYTES, Populate::Yes).unwrap();
         reader.map_extent(ExtentId::new(index, 1), map).unwrap();
     }
-    let reading = Reading {
+    let reading = ReaderProcess {
         reader,
         connection: Mutex::new(connection),
         stop: AtomicBool::new(false),
@@ -469,14 +469,17 @@ fn read(connection: Connection, seed: u64) {
     reading.connection.into_inner().unwrap().send(&words(&done), &[]).unwrap();
 }
 
-impl Reading {
+impl ReaderProcess {
     fn run(&self, mut random: Random) {
         let mut held: HashMap<usize, (u64, View<'_>)> = HashMap::new();
         let started = Instant::now();
         for round in 0u64.. {
             if round.is_multiple_of(512) {
                 self.look_for_stop();
-                assert!(started.elapsed() < PATIENCE + Duration::from_secs(3600), "no end comes");
+                assert!(
+                    started.elapsed() < TEST_TIMEOUT + Duration::from_secs(3600),
+                    "no end comes"
+                );
             }
             if self.stop.load(Ordering::Relaxed) {
                 break;
@@ -498,7 +501,7 @@ impl Reading {
                     self.misses.fetch_add(1, Ordering::Relaxed);
                 }
                 ReadOutcome::TableChanged => self.follow(),
-                ReadOutcome::Parted => panic!("the daemon of this test parts from nobody"),
+                ReadOutcome::Parted => panic!("the daemon of this test disconnects no client"),
                 ReadOutcome::Unmapped(held) => panic!("every extent is mapped: {:?}", held.image()),
             }
         }
@@ -585,7 +588,7 @@ fn write(connection: &Connection, writer: u64, seed: u64) {
         // The ring is never full here (fewer cells than records); waiting for the daemon now and
         // then puts sleeping on the head under stress as well.
         if let Some(position) = last.take_if(|_| random.below(8) == 0) {
-            let deadline = Some(Instant::now() + PATIENCE);
+            let deadline = Some(Instant::now() + TEST_TIMEOUT);
             assert!(reader.channel().wait_applied(position, deadline).unwrap());
         }
         let submitted = reader.channel().submit(&put.encode(), reader.control()).unwrap();

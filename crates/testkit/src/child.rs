@@ -6,7 +6,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use plasmon_client::ConnectOptions;
 
-use crate::{PATIENCE, TestStore};
+use crate::{TEST_TIMEOUT, TestStore};
 
 /// Another process that does what its test program's `child` does for an errand.
 #[derive(Debug)]
@@ -26,8 +26,8 @@ pub fn errand() -> Option<(String, ConnectOptions)> {
     let options = ConnectOptions {
         socket: Some(socket),
         name: "child".to_owned(),
-        connect_timeout: PATIENCE,
-        reconnect_timeout: PATIENCE,
+        connect_timeout: TEST_TIMEOUT,
+        reconnect_timeout: TEST_TIMEOUT,
         ..ConnectOptions::default()
     };
     Some((errand, options))

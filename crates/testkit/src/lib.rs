@@ -41,11 +41,11 @@ pub use random::{Random, mix, pattern};
 pub use store::TestStore;
 
 /// The longest that anything in a test may take; far more than it does on a busy machine.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Waits until a condition holds.
 pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TEST_TIMEOUT;
     while !holds() {
         assert!(Instant::now() < deadline, "waited too long until {what}");
         std::thread::yield_now();

@@ -14,7 +14,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 pub use rustix::process::Signal;
 use rustix::process::{Pid, PidfdFlags, kill_process, pidfd_open};
 
-use crate::{PATIENCE, until};
+use crate::{TEST_TIMEOUT, until};
 
 /// Where this workspace's programs and libraries lie, after these packages were built.
 pub fn build(packages: &[&str]) -> PathBuf {
@@ -65,7 +65,7 @@ pub fn process(pid: u32) -> OwnedFd {
 
 /// Whether the process ends in time.
 pub fn ends(process: &OwnedFd) -> bool {
-    readable(process, PATIENCE)
+    readable(process, TEST_TIMEOUT)
 }
 
 /// Whether there is something to read, or the end of it, in time.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use plasmon_client::{Client, ConnectOptions, StartOptions, Status};
 
-use crate::{PATIENCE, Signal, kill, memory_is_within_bounds, plasmond, until};
+use crate::{Signal, TEST_TIMEOUT, kill, memory_is_within_bounds, plasmond, until};
 
 /// A store that ends with the test.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ impl TestStore {
         StartOptions {
             daemon: Some(plasmond()),
             settings: self.settings.clone(),
-            timeout: PATIENCE,
+            timeout: TEST_TIMEOUT,
         }
     }
 
@@ -78,8 +78,8 @@ impl TestStore {
         ConnectOptions {
             socket: Some(self.socket()),
             name: "test".to_owned(),
-            connect_timeout: PATIENCE,
-            reconnect_timeout: PATIENCE,
+            connect_timeout: TEST_TIMEOUT,
+            reconnect_timeout: TEST_TIMEOUT,
             ..ConnectOptions::default()
         }
     }

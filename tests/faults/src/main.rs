@@ -22,7 +22,7 @@ struct Arguments {
     /// Only this error, such as ENOMEM.
     #[arg(long)]
     error: Option<String>,
-    /// Only with so many calls before.
+    /// Only with this many calls before.
     #[arg(long)]
     after: Option<u32>,
     /// How late the latest fault comes, in calls of its kind.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use plasmon_client::{Client, ConnectOptions};
-use plasmon_testkit::{PATIENCE, daemon_command, ends, plasmond, process, readable};
+use plasmon_testkit::{TEST_TIMEOUT, daemon_command, ends, plasmond, process, readable};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
@@ -16,7 +16,7 @@ use crate::round::until;
 use crate::supervisor::Supervisor;
 
 /// How long a client goes on trying while things fail.
-const CLIENT_PATIENCE: Duration = Duration::from_secs(3);
+const CLIENT_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// What the store holds in memory; a round writes more.
 const CAPACITY: &str = "16m";
@@ -35,7 +35,7 @@ pub struct Node {
 
 /// How a start went.
 #[derive(Debug)]
-pub enum Started {
+pub enum StartOutcome {
     /// The store serves.
     Serving(Node),
     /// The daemon ended; what it said.
@@ -44,7 +44,7 @@ pub enum Started {
 
 impl Node {
     /// Starts a daemon under the supervisor.
-    pub fn start(supervisor: &Supervisor) -> Result<Started> {
+    pub fn start(supervisor: &Supervisor) -> Result<StartOutcome> {
         let folder = tempfile::Builder::new().prefix("plasmon-faults-").tempdir()?;
         let mut command = daemon_command(&plasmond(), &socket_in(&folder));
         command.arg("--spill-dir").arg(folder.path().join("spill"));
@@ -56,16 +56,16 @@ impl Node {
         let child = match spawned {
             Ok(child) => child,
             // The fault hit the start of the program itself.
-            Err(error) => return Ok(Started::Refused(format!("starting it: {error}"))),
+            Err(error) => return Ok(StartOutcome::Refused(format!("starting it: {error}"))),
         };
         let mut node = Self { folder, supervisor: supervisor.clone(), child };
         let mut output = node.child.stdout.take().context("the output is a pipe")?;
-        if !readable(&output, PATIENCE) {
+        if !readable(&output, TEST_TIMEOUT) {
             bail!("the daemon neither serves nor ends\n{}", node.log());
         }
         let mut line = [0; 1];
         if output.read(&mut line)? == 1 {
-            return Ok(Started::Serving(node));
+            return Ok(StartOutcome::Serving(node));
         }
         ensure!(ends(&process(node.child.id())), "the daemon does not end\n{}", node.log());
         let status = node.child.wait()?;
@@ -75,7 +75,7 @@ impl Node {
         ensure!(!said.contains(PANIC), "the daemon panicked\n{said}");
         // Nothing may come of a start that was reported as failed.
         until(|| Ok(node.processes()), Vec::is_empty).context("a process is left")?;
-        Ok(Started::Refused(said))
+        Ok(StartOutcome::Refused(said))
     }
 
     /// How a client reaches the store.
@@ -83,9 +83,9 @@ impl Node {
         ConnectOptions {
             socket: Some(socket_in(&self.folder)),
             name: "faults".to_owned(),
-            connect_timeout: CLIENT_PATIENCE,
-            reconnect_timeout: CLIENT_PATIENCE,
-            request_timeout: CLIENT_PATIENCE,
+            connect_timeout: CLIENT_TIMEOUT,
+            reconnect_timeout: CLIENT_TIMEOUT,
+            request_timeout: CLIENT_TIMEOUT,
             ..ConnectOptions::default()
         }
     }
@@ -125,7 +125,7 @@ impl Drop for Node {
     fn drop(&mut self) {
         self.supervisor.heal();
         // A daemon that is killed would be started again by its keeper: until none is left.
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TEST_TIMEOUT;
         if let Ok(Some(_)) = self.child.try_wait()
             && self.processes().is_empty()
         {

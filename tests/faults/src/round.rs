@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow, bail, ensure};
 use plasmon_client::{Client, ConnectOptions, Error, ObjectId, PutOptions};
-use plasmon_testkit::PATIENCE;
+use plasmon_testkit::TEST_TIMEOUT;
 
 use crate::node::Node;
 
@@ -16,7 +16,7 @@ const LARGE: usize = 3 << 20;
 /// Together with the others more than the store holds in memory.
 const LARGE_COUNT: u64 = 5;
 
-/// How long a round may take in which every step fails after its client's patience.
+/// How long a round may take in which every step fails after its client's timeout.
 const ROUND_WITHIN: Duration = Duration::from_secs(180);
 
 /// How long a reader waits for an object that is put meanwhile.
@@ -133,7 +133,7 @@ pub fn round_in_time(options: &ConnectOptions, reader: &Client, number: u64) -> 
 /// Acknowledged objects are there with their bytes, and go when they are deleted.
 pub fn check_objects(store: &Client, objects: &[(ObjectId, usize)]) -> Result<()> {
     for (id, bytes) in objects {
-        let found = store.get(id, Some(PATIENCE)).map_err(|error| anyhow!("lost: {error}"))?;
+        let found = store.get(id, Some(TEST_TIMEOUT)).map_err(|error| anyhow!("lost: {error}"))?;
         ensure!(found.data() == content(id, *bytes), "wrong bytes of {id}");
     }
     Ok(())
@@ -149,7 +149,7 @@ pub fn delete(store: &Client, number: u64) -> Result<()> {
 /// Everything works: a whole round without an error. What the fault put off, such as opening the
 /// spill tier, is tried again after a while, so there is a moment for it.
 pub fn check_works(node: &Node, store: &Client, number: u64) -> Result<()> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TEST_TIMEOUT;
     loop {
         let outcome = round_in_time(&node.options(), store, number)?;
         check_objects(store, &outcome.acknowledged)?;
@@ -166,7 +166,7 @@ pub fn until<T: std::fmt::Debug>(
     mut look: impl FnMut() -> Result<T>,
     is_so: impl Fn(&T) -> bool,
 ) -> Result<T> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TEST_TIMEOUT;
     loop {
         let found = look();
         match found {

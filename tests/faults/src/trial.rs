@@ -1,7 +1,7 @@
 //! One fault at one moment, and what must be so afterwards.
 //!
 //! The promises that every trial looks at: the daemon does not start, and says why, or it serves;
-//! what fails is answered with an error, within a client's patience; nothing panics; what was
+//! what fails is answered with an error, within a client's timeout; nothing panics; what was
 //! sealed is there; and once the fault is over everything works, in the same processes.
 
 use std::fmt;
@@ -11,7 +11,7 @@ use plasmon_client::{Client, ObjectId, PutOptions};
 use plasmon_testkit::{Signal, kill};
 
 use crate::kinds::error_name;
-use crate::node::{Node, Started};
+use crate::node::{Node, StartOutcome};
 use crate::round::{check_objects, check_works, content, delete, id, round_in_time, until};
 use crate::supervisor::{Fault, Supervisor};
 
@@ -46,7 +46,7 @@ impl fmt::Display for Scene {
 
 /// What a trial showed, when it broke no promise.
 #[derive(Debug, Default)]
-pub struct Shown {
+pub struct TrialOutcome {
     /// How many calls failed.
     pub failed: u32,
     /// What was said about it.
@@ -77,30 +77,30 @@ pub fn name(scene: Scene, fault: &Fault) -> String {
 
 /// Daemon and keeper start while something fails. If they do not, they say why; without the fault
 /// they do.
-pub fn start(fault: Fault) -> Result<Shown> {
+pub fn start(fault: Fault) -> Result<TrialOutcome> {
     let supervisor = Supervisor::default();
     supervisor.inject(fault);
     let started = Node::start(&supervisor)?;
     let (_, failed) = supervisor.heal();
     let said = match started {
-        Started::Serving(node) => {
+        StartOutcome::Serving(node) => {
             Bench::of(node)?.check()?;
             Vec::new()
         }
-        Started::Refused(said) => {
+        StartOutcome::Refused(said) => {
             ensure!(!said.trim().is_empty(), "the daemon ends and does not say why");
             vec![said]
         }
     };
-    Ok(Shown { failed, said })
+    Ok(TrialOutcome { failed, said })
 }
 
 impl Bench {
     /// A store with the objects that must never be lost.
     pub fn start() -> Result<Self> {
         match Node::start(&Supervisor::default())? {
-            Started::Serving(node) => Self::of(node),
-            Started::Refused(said) => Err(anyhow!("without a fault: {said}")),
+            StartOutcome::Serving(node) => Self::of(node),
+            StartOutcome::Refused(said) => Err(anyhow!("without a fault: {said}")),
         }
     }
 
@@ -115,7 +115,7 @@ impl Bench {
     }
 
     /// Tries a fault in this store. After an error the store is of no use any more.
-    pub fn try_fault(&mut self, scene: Scene, fault: Fault) -> Result<Shown> {
+    pub fn try_fault(&mut self, scene: Scene, fault: Fault) -> Result<TrialOutcome> {
         match scene {
             Scene::Start => start(fault),
             Scene::Serve => self.serve(fault),
@@ -125,7 +125,7 @@ impl Bench {
         .map_err(|error| anyhow!("{error:#}\n--- the log\n{}", self.node.log()))
     }
 
-    fn serve(&mut self, fault: Fault) -> Result<Shown> {
+    fn serve(&mut self, fault: Fault) -> Result<TrialOutcome> {
         let before = self.reader.status().map_err(|error| anyhow!("{error}"))?;
         self.rounds += 1;
         self.node.supervisor.inject(fault);
@@ -137,10 +137,10 @@ impl Bench {
         self.check()?;
         let after = self.reader.status().map_err(|error| anyhow!("{error}"))?;
         ensure!(before.pid == after.pid, "the daemon ended, and another one serves");
-        Ok(Shown { failed, said: outcome.errors })
+        Ok(TrialOutcome { failed, said: outcome.errors })
     }
 
-    fn take_over(&mut self, fault: Fault) -> Result<Shown> {
+    fn take_over(&mut self, fault: Fault) -> Result<TrialOutcome> {
         let before = self.reader.status().map_err(|error| anyhow!("{error}"))?;
         self.node.supervisor.inject(fault);
         kill(before.pid, Signal::KILL);
@@ -157,10 +157,10 @@ impl Bench {
         let said = answered?.err().into_iter().collect();
         until(|| Ok(status()), answers)?.map_err(|error| anyhow!("{error}"))?;
         self.check()?;
-        Ok(Shown { failed, said })
+        Ok(TrialOutcome { failed, said })
     }
 
-    fn client(&mut self, fault: Fault) -> Result<Shown> {
+    fn client(&mut self, fault: Fault) -> Result<TrialOutcome> {
         let supervisor = Supervisor::default();
         self.rounds += 1;
         let (options, number) = (self.node.options(), self.rounds);
@@ -177,7 +177,7 @@ impl Bench {
         check_objects(&self.reader, &outcome.acknowledged)?;
         delete(&self.reader, self.rounds)?;
         self.check()?;
-        Ok(Shown { failed, said: outcome.errors })
+        Ok(TrialOutcome { failed, said: outcome.errors })
     }
 
     /// Everything is there and works, for a client that was connected all the while and for a new

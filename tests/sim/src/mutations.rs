@@ -12,7 +12,7 @@ use crate::workers::{self, Work};
 const ALL: &[Mutation] = &[
     Mutation::SkipFence,
     Mutation::KeepStaleMapping,
-    Mutation::ForgetLingering,
+    Mutation::ForgetDetached,
     Mutation::DropWithoutPunch,
     Mutation::AnswerBeforeDraining,
     Mutation::AdoptWithoutReplay,

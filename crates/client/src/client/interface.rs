@@ -1,4 +1,4 @@
-//! What a caller does with a store.
+//! The operations on a store.
 
 use std::path::Path;
 use std::sync::{Arc, PoisonError};
@@ -109,7 +109,7 @@ impl Client {
         self.newest().owner()
     }
 
-    /// Whether the store is this user's own, or root's. Another user's daemon can say what it likes
+    /// Whether the store is this user's own, or root's. Another user's daemon can claim anything
     /// about itself and about the objects in it.
     pub fn is_own(&self) -> bool {
         let owner = self.owner();
@@ -319,7 +319,7 @@ impl Client {
         self.get(&name.id(), timeout).map_err(|error| error.with_name(name.to_string()))
     }
 
-    /// Many objects with one timeout for all of them; each has a result of its own.
+    /// Many objects with one timeout for all of them; each has its own result.
     pub fn get_many(
         &self,
         ids: &[ObjectId],
@@ -328,7 +328,7 @@ impl Client {
         self.get_all(ids, Until::timeout(timeout))
     }
 
-    /// Like [`Self::get_existing`], for many objects; each has a result of its own.
+    /// Like [`Self::get_existing`], for many objects; each has its own result.
     pub fn get_many_existing(&self, ids: &[ObjectId]) -> Result<Vec<Result<Buffer>>> {
         self.get_all(ids, self.question())
     }

@@ -37,15 +37,15 @@ struct Replacement {
 impl Connection {
     /// Mends the connection with this number, or waits while another thread does. An error: the
     /// caller was interrupted. When its time has passed, another thread goes on.
-    pub(super) fn mend(&self, link: u64, deadline: Deadline) -> Result<()> {
-        let ReconnectClaim::Mine(broken) = self.rpc.claim_mending(link, deadline)? else {
+    pub(super) fn restore_connection(&self, link: u64, deadline: Deadline) -> Result<()> {
+        let ReconnectClaim::Mine(broken) = self.rpc.claim_reconnect(link, deadline)? else {
             return Ok(());
         };
         match self.reconnect(link, broken, deadline) {
             Ok(renewed) => {
                 self.waits_for_daemon.store(true, Ordering::Relaxed);
                 if renewed.is_another_store {
-                    // What was asked was asked about objects that are no more.
+                    // These requests were about objects that are gone.
                     self.store_change_unreported.store(true, Ordering::Relaxed);
                     self.rpc.fail_all(&|| self.another_store());
                 }
@@ -54,17 +54,17 @@ impl Connection {
                     self.take_back(|requests| requests.abort(id));
                 }
                 for request in self.adoptions.requests() {
-                    self.take_back(|requests| requests.tell(request));
+                    self.take_back(|requests| requests.send_unanswered(request));
                 }
                 self.name_scopes_again();
             }
             Err(HandshakeError::Ended(error)) => {
-                self.rpc.leave_mending();
+                self.rpc.leave_reconnect();
                 return if deadline.is_past() { Ok(()) } else { Err(error) };
             }
             Err(failed) => {
                 let error = failed.into_error();
-                // Whoever asks later tries once, so that a store that comes back is found.
+                // A later call tries once, so that a store that comes back is found.
                 self.waits_for_daemon.store(false, Ordering::Relaxed);
                 tracing::warn!(%error, "the daemon did not come back");
                 self.rpc.give_up(&|| {
@@ -97,7 +97,7 @@ impl Connection {
         let session = self.session();
         let wanted = || !self.closing.load(Ordering::Relaxed) && self.is_ours();
         if fruitless.of_daemon >= FRUITLESS_MAX || fruitless.daemons >= DAEMONS_MAX {
-            return Err(HandshakeError::ForGood(
+            return Err(HandshakeError::Permanent(
                 Error::new(Code::Disconnected, RECONNECTING)
                     .with_detail("the daemon closed several connections of this client in a row"),
             ));
@@ -111,14 +111,14 @@ impl Connection {
         let epoch = welcomed.welcome.epoch;
         if welcomed.welcome.resumed {
             let lost = &welcomed.welcome.lost;
-            session.resumed(welcomed.fds, lost).map_err(HandshakeError::ForGood)?;
+            session.resumed(welcomed.fds, lost).map_err(HandshakeError::Permanent)?;
             tracing::info!(epoch, "resumed with the daemon");
             let connection = welcomed.connection;
             return Ok(Replacement { connection, epoch, is_another_store: false });
         }
         let is_another_store = welcomed.welcome.store != session.welcome.store;
         let fresh =
-            Session::new(welcomed.welcome, welcomed.fds).map_err(HandshakeError::ForGood)?;
+            Session::new(welcomed.welcome, welcomed.fds).map_err(HandshakeError::Permanent)?;
         session.end();
         let lost = session.unapplied();
         if lost > 0 && is_another_store {

@@ -59,7 +59,7 @@ const WINDOW_BYTES_MIN: u64 = 1 << 30;
 const WINDOW_ALIGN: u64 = 2 << 20;
 
 /// How long a full store is left alone before it is asked again.
-const PATIENCE_STEP: Duration = Duration::from_millis(5);
+const RETRY_STEP: Duration = Duration::from_millis(5);
 
 /// How an object grows and what it becomes.
 #[derive(Clone, Copy, Debug, Default)]
@@ -88,7 +88,7 @@ pub struct GrowingObject {
     /// `None` once it is sealed, except for [`Self::seal_lent`].
     map: Option<GrowingMap>,
     sealed: AtomicBool,
-    /// The request for the next part, which nobody has looked at yet.
+    /// The request for the next part, whose reply was not read yet.
     asked: Option<u64>,
     patience: Duration,
 }
@@ -99,7 +99,7 @@ fn patiently<T>(deadline: Deadline, mut attempt: impl FnMut() -> Result<T>) -> R
     loop {
         match attempt() {
             Err(error) if error.code() == Code::StoreFull && !deadline.is_past() => {
-                edge::sleep(PATIENCE_STEP);
+                edge::sleep(RETRY_STEP);
                 interrupt::check(GROWING)?;
             }
             outcome => return outcome,
@@ -266,7 +266,7 @@ impl GrowingObject {
         let within = self.map.as_ref().is_some_and(|map| bytes as u64 <= map.window());
         if within && !self.is_lost() {
             let request = Request::Grow { id: self.id, bytes: bytes as u64 };
-            // Whoever really needs it asks again and hears why there is none.
+            // A caller that really needs it asks again and is told why there is none.
             self.asked = self.connection.rpc().begin(GROWING, request, None).ok();
         }
     }
@@ -317,15 +317,15 @@ impl GrowingObject {
         map.grant(bytes).map_err(|error| Error::io(GROWING, error).with_id(self.id))
     }
 
-    /// Nobody looks at what was asked for ahead.
-    fn quiet(&mut self) {
+    /// Discards the reply to a request made ahead.
+    fn discard_ahead(&mut self) {
         if let Some(number) = self.asked.take() {
             self.connection.abandon_request(number);
         }
     }
 
     fn is_sealed(&self) -> bool {
-        // Pairs with the Release in `end_seal`; set once, by whoever sealed.
+        // Pairs with the Release in `end_seal`; set once, by the thread that sealed.
         self.sealed.load(Ordering::Acquire)
     }
 
@@ -335,7 +335,7 @@ impl GrowingObject {
     }
 
     fn give_up(&mut self) {
-        self.quiet();
+        self.discard_ahead();
         if self.is_lost() {
             return;
         }

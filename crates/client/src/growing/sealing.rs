@@ -22,14 +22,14 @@ impl GrowingObject {
         self.connection.check_ours(SEALING, self.id)?;
         // From here on there is no way to write these bytes; at level strict, no mapping either.
         drop(self.map.take());
-        self.quiet();
+        self.discard_ahead();
         self.seal_now(bytes)
     }
 
     /// No more writing: the first `bytes` bytes, which are granted, are only read from now on, and
     /// may be sealed later.
     pub fn freeze(mut self, bytes: usize) -> ReadOnlyMemory {
-        self.quiet();
+        self.discard_ahead();
         let bytes = bytes.min(self.granted());
         ReadOnlyMemory { growing: self, bytes }
     }
@@ -37,7 +37,7 @@ impl GrowingObject {
     /// Like [`Self::seal`], but the memory stays mapped here for as long as this exists: for
     /// callers that have lent it to code that only reads it. Not possible at level strict.
     pub fn seal_lent(&mut self, bytes: usize) -> Result<ObjectId> {
-        self.quiet();
+        self.discard_ahead();
         self.seal_in_place(bytes)
     }
 
@@ -66,7 +66,7 @@ impl GrowingObject {
             for (mut one, bytes) in rest.by_ref().take(SEALS_AT_ONCE) {
                 one.connection.check_ours(SEALING, one.id)?;
                 drop(one.map.take());
-                one.quiet();
+                one.discard_ahead();
                 let number = one.begin_seal(bytes)?;
                 begun.push((one, number));
             }
@@ -83,7 +83,7 @@ impl GrowingObject {
             let mut numbers = Vec::with_capacity(chunk.len());
             for (one, bytes) in chunk.iter_mut() {
                 one.connection.check_ours(SEALING, one.id)?;
-                one.quiet();
+                one.discard_ahead();
                 numbers.push(one.begin_seal(*bytes)?);
             }
             for ((one, _), number) in chunk.iter_mut().zip(numbers) {

@@ -66,7 +66,7 @@ fn a_message_that_was_not_taken_is_the_next_one_again() {
 #[test]
 fn what_was_never_sent_is_simply_not_sent() {
     let mut requests = Requests::new();
-    // Many of them: their numbers do not stay for ever.
+    // Many of them: their numbers do not stay forever.
     for _ in 0..1000 {
         let number = requests.add(DOING, wait(None), None).unwrap();
         requests.abandon(number);
@@ -85,7 +85,7 @@ fn a_wait_is_cancelled_when_its_caller_goes_and_an_object_is_aborted() {
     requests.abandon(creating);
     let expected = [Request::Abort { id: id(2) }, Request::Cancel { request: waiting }];
     assert_eq!(sent(&mut requests), expected);
-    // What still comes is for nobody.
+    // Answers that still come are for no thread.
     assert!(requests.deliver(waiting, answer(Reply::Done)).is_none());
     assert!(requests.take(&[waiting]).is_none());
 }

@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 /// A connection that ends sooner after it was made was not ended by bad luck.
 const AT_ONCE: Duration = Duration::from_millis(100);
 
-/// Who mends a broken connection.
+/// Which thread reconnects a broken connection.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum ReconnectClaim {
     /// The caller; it must end with [`Rpc::relink`], [`Rpc::give_up`] or
-    /// [`Rpc::leave_mending`].
+    /// [`Rpc::leave_reconnect`].
     Mine(BrokenConnection),
     /// Another thread did already.
     Done,
@@ -48,7 +48,7 @@ impl Fruitless {
     }
 }
 
-/// A connection that is to be mended.
+/// A connection that is to be restored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BrokenConnection {
     /// The connections in a row, this one included, that ended at once without an answer.

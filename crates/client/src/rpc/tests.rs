@@ -28,7 +28,7 @@ fn reply(daemon: &Connection, number: u64) {
 
 /// A client without a channel dropped one buffer after the other. Each drop sent a message and
 /// waited for room, and as no thread read the answers, the daemon stopped reading: after some 620
-/// of them the program stood still for ever, in a destructor.
+/// of them the program hung forever, in a destructor.
 #[test]
 fn taking_back_never_waits_for_a_daemon_that_does_not_read() {
     const COUNT: u64 = 100_000;
@@ -37,7 +37,7 @@ fn taking_back_never_waits_for_a_daemon_that_does_not_read() {
     for serial in 0..COUNT {
         is_left = calls.take_back(|requests| requests.release(serial));
     }
-    assert!(is_left, "somebody must send the rest");
+    assert!(is_left, "a caller must send the rest");
     // The daemon comes back, and the rest comes in few messages.
     let (mut serials, mut messages) = (Vec::new(), 0);
     thread::scope(|scope| {
@@ -134,7 +134,7 @@ fn an_interrupted_call_ends_while_the_daemon_is_silent() {
 }
 
 #[test]
-fn mending_is_left_to_another_thread_where_it_was() {
+fn a_reconnect_is_left_to_another_thread_where_it_was() {
     let (calls, daemon) = calls();
     drop(daemon);
     let number = calls.begin(DOING, Request::Status, None).unwrap();
@@ -143,13 +143,13 @@ fn mending_is_left_to_another_thread_where_it_was() {
         other => panic!("{other:?}"),
     };
     let link = broken();
-    let claim = || calls.claim_mending(link, Deadline::after(Duration::ZERO)).unwrap();
-    let ReconnectClaim::Mine(first) = claim() else { panic!("nobody else mends") };
+    let claim = || calls.claim_reconnect(link, Deadline::after(Duration::ZERO)).unwrap();
+    let ReconnectClaim::Mine(first) = claim() else { panic!("no other thread reconnects") };
     assert_eq!(claim(), ReconnectClaim::TimedOut, "one at a time");
-    let claim_interrupted = || calls.claim_mending(link, Deadline::NEVER);
+    let claim_interrupted = || calls.claim_reconnect(link, Deadline::NEVER);
     let error = interrupt::interruptible(|| true, claim_interrupted).unwrap_err();
     assert_eq!(error.code(), Code::Cancelled);
-    calls.leave_mending();
+    calls.leave_reconnect();
     assert_eq!(broken(), link);
     assert_eq!(claim(), ReconnectClaim::Mine(first), "the time counts from the break");
     let (ours, daemon) = Connection::pair().unwrap();

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! The events are that of the object in the wake page, the mail of this client (the daemon has
-//! answered) and the news of this process (another thread read the socket). The first one is a
+//! answered) and the changes of this process (another thread read the socket). The first one is a
 //! hint: it may wake long before the daemon publishes, in vain, or not at all. The question that
 //! was asked over the socket is answered in any case.
 
@@ -40,10 +40,10 @@ pub(crate) fn sleep_until_listed(
     let Some((channel, page)) = session.channel().and_then(|it| Some((it, it.wakes()?))) else {
         return Ok(false);
     };
-    let (hint, mail, news) =
-        (page.event(id), channel.reader.channel().mail(), connection.rpc().news());
+    let (hint, mail, changes) =
+        (page.event(id), channel.reader.channel().mail(), connection.rpc().changes());
     loop {
-        let set = [hint.set(), mail.set(), news.set()];
+        let set = [hint.set(), mail.set(), changes.set()];
         // Also takes the answers in that earlier waits of this process left behind because they
         // found their objects themselves: unread they would fill the socket in time.
         if connection.rpc().look(number) || !connection.is_current(session) {
@@ -60,7 +60,7 @@ pub(crate) fn sleep_until_listed(
             connection.abandon_request(number);
             return Err(error);
         }
-        // Nobody wakes an event when the daemon is killed.
+        // No process wakes an event when the daemon is killed.
         if wake_page::sleep(set, left.map_or(ALIVE, |left| left.min(ALIVE))).is_err() {
             // A kernel without this call: the socket wakes as well.
             return Ok(false);
@@ -79,6 +79,6 @@ pub(crate) fn sleep_until_listed(
         }
     }
     // A thread that saw this one read the socket left it to this one.
-    connection.rpc().tell_sleepers();
+    connection.rpc().wake_sleepers();
     Ok(true)
 }

@@ -18,7 +18,7 @@ const UNREAD_MAX: usize = 64;
 const RETURN_WITHIN: Duration = Duration::from_secs(10);
 
 /// How long a store waits for a client whose starter is gone: its workers may be connecting again.
-const ORPHAN_LINGER: Duration = Duration::from_millis(200);
+const STARTER_GONE_LINGER: Duration = Duration::from_millis(200);
 
 /// Clients that end.
 #[derive(Debug, Default)]
@@ -46,6 +46,6 @@ impl Departures {
 pub(super) enum DisconnectReason {
     /// It was told why: nothing that it says counts any more.
     Dismissed,
-    /// It does not hear the daemon any more.
+    /// It does not read from the daemon any more.
     Gone,
 }

@@ -96,8 +96,8 @@ impl Core {
         }
     }
 
-    /// Tells a client something through its ring. A lease that it cannot hear of goes back at once:
-    /// nobody else would ever return it.
+    /// Tells a client something through its ring. A lease that the client cannot be told about goes
+    /// back at once: nothing else would return it.
     fn complete(&mut self, client: ClientNo, completion: Completion) {
         if self.shared().sessions.complete(client, &completion) {
             return;
@@ -105,7 +105,7 @@ impl Core {
         tracing::debug!(?client, "a client does not read its completions");
         if let Completion::Lease { position, range } = completion {
             let back = Submission::LeaseReturn(range);
-            self.feed(Event::Submit(client, position, back, None));
+            self.apply_event(Event::Submit(client, position, back, None));
         }
     }
 
@@ -132,7 +132,7 @@ impl Core {
 
     /// Bytes that the machine has given for objects.
     fn resident_bytes(&mut self) -> u64 {
-        let leaving = self.departing.iter().take(MEASURED_MAX);
+        let leaving = self.dropped_extents.iter().take(MEASURED_MAX);
         let leaving = leaving.filter_map(|leaving| leaving.remains.resident_bytes().ok());
         leaving.sum::<u64>() + self.extents.measure(MEASURED_MAX)
     }
@@ -155,14 +155,14 @@ impl Core {
                     Err(_) if is_shared => PassedDescriptor::Extent(Arc::clone(memfd)),
                     Err(error) => return self.fail(client, number, io_failure(error)),
                 };
-                self.note_told(client, granted.range.extent);
+                self.note_recipient(client, granted.range.extent);
                 self.reply(client, number, reply, vec![passed]);
             }
             None => tracing::error!(?granted, "memory was granted in an unknown extent"),
         }
     }
 
-    /// Has memory made: in a new extent of so many bytes, which is strict or not, or in one that is
+    /// Has memory made: in a new extent of this size, which is strict or not, or in one that is
     /// there.
     fn reserve(&mut self, ticket: Ticket, new_extent: Option<(u64, bool)>, range: Range) {
         if new_extent.is_none() && self.extents.await_making(ticket, range) {
@@ -188,7 +188,7 @@ impl Core {
 
     pub(super) fn reserved(&mut self, ticket: Ticket, extent: ExtentId, is_there: bool) {
         let waiting = self.extents.end_making(extent);
-        self.feed(Event::Reserved(ticket, is_there));
+        self.apply_event(Event::Reserved(ticket, is_there));
         for (ticket, range) in waiting {
             self.reserve(ticket, None, range);
         }
@@ -258,7 +258,7 @@ impl Core {
         is_sealed
     }
 
-    /// Makes the kernel refuse every write. It does so only once nobody has the memory mapped.
+    /// Makes the kernel refuse every write. It does so only once no process has the memory mapped.
     fn harden(&mut self, ticket: Ticket, extent: ExtentId) {
         let memfd = self.extents.get(extent).map(Arc::clone);
         let given = memfd.is_some_and(|memfd| {
@@ -270,13 +270,13 @@ impl Core {
             given.is_ok()
         });
         if !given {
-            self.feed(Event::Hardened(ticket, false));
+            self.apply_event(Event::Hardened(ticket, false));
         }
     }
 
     fn spill(&mut self, ticket: Ticket, order: SpillOrder) {
         let Some(memfd) = self.extents.get(order.range.extent) else {
-            return self.feed(Event::Spilled(ticket, false));
+            return self.apply_event(Event::Spilled(ticket, false));
         };
         let job = FileJob::Spill {
             ticket,
@@ -286,7 +286,7 @@ impl Core {
         };
         if let Err(error) = self.workers.files(job) {
             tracing::warn!(%error, "nothing can be spilled");
-            self.feed(Event::Spilled(ticket, false));
+            self.apply_event(Event::Spilled(ticket, false));
         }
     }
 
@@ -296,21 +296,21 @@ impl Core {
             .and_then(|into| self.workers.files(FileJob::Restore { ticket, into, range, which }));
         if let Err(error) = given {
             tracing::error!(id = %which.id, %error, "a spilled object cannot be read back");
-            self.feed(Event::Restored(ticket, ReadBack::Failed));
+            self.apply_event(Event::Restored(ticket, ReadBack::Failed));
         }
     }
 
     fn open(&mut self, ticket: Ticket, which: Incarnation) {
         if let Err(error) = self.workers.files(FileJob::Open { ticket, which }) {
             tracing::error!(id = %which.id, %error, "a spilled object's file cannot be opened");
-            self.feed(Event::Opened(ticket, OpenedFile::Failed));
+            self.apply_event(Event::Opened(ticket, OpenedFile::Failed));
         }
     }
 
     /// A file is open for a client, unless that is gone: then it is closed again.
     fn opened(&mut self, ticket: Ticket, outcome: OpenedFile, file: Option<OwnedFd>) {
         self.tier.opened.extend(file.map(|file| (ticket, file)));
-        self.feed(Event::Opened(ticket, outcome));
+        self.apply_event(Event::Opened(ticket, outcome));
         self.tier.opened.remove(&ticket);
     }
 
@@ -350,29 +350,31 @@ impl Core {
                     };
                     self.reserved(ticket, extent, is_there);
                 }
-                Done::Unpunched(range) => self.feed(Event::Unpunched(range)),
+                Done::Unpunched(range) => self.apply_event(Event::Unpunched(range)),
                 Done::Closed { extent, remains } => self.closed(extent, remains),
                 Done::Settled { ticket, extent, settled } => {
                     self.settled(ticket, extent, settled);
                 }
-                Done::Spilled(ticket, done) => self.feed(Event::Spilled(ticket, done)),
+                Done::Spilled(ticket, done) => self.apply_event(Event::Spilled(ticket, done)),
                 Done::Removed(is_gone) => {
                     if self.tier.removals.end(is_gone) {
                         self.shared().control.clear_void();
                     }
                 }
-                Done::Restored(ticket, outcome) => self.feed(Event::Restored(ticket, outcome)),
+                Done::Restored(ticket, outcome) => {
+                    self.apply_event(Event::Restored(ticket, outcome))
+                }
                 Done::Opened { ticket, outcome, file } => self.opened(ticket, outcome, file),
                 Done::TierOpened { found, lock } => self.tier_opened(found, lock),
                 Done::TierFault(fault) => self.tier.fault = fault,
-                Done::Hardened(ticket, sealed) => self.feed(Event::Hardened(ticket, sealed)),
+                Done::Hardened(ticket, sealed) => self.apply_event(Event::Hardened(ticket, sealed)),
                 Done::Keeper(started) => self.keeper_started(started),
                 Done::Looked(found) => self.looked(found),
             }
         }
     }
 
-    /// A new extent: the keeper has it before anybody is promised a byte of it.
+    /// A new extent: the keeper has it before a client is promised a byte of it.
     pub(super) fn take_in(&mut self, extent: ExtentId, memfd: Memfd) {
         let shared = self.store.directory_mut();
         if !edge::is_broken(Mutation::HoldNothing) {

@@ -28,7 +28,8 @@ impl Core {
             return;
         }
         // At level shared this is not written down, because few extents are sealed there.
-        let told = self.extents.forget_told(extent).filter(|_| self.config.level != Level::Shared);
+        let recipients =
+            self.extents.take_recipients(extent).filter(|_| self.config.level != Level::Shared);
         // One that was refused before it was made.
         let Some(memfd) = self.extents.remove(extent) else { return };
         let shared = self.shared();
@@ -38,42 +39,43 @@ impl Core {
             return;
         }
         let now = edge::now();
-        self.look_at(DroppedExtent::new(extent, Remains::Fixed(memfd), told, now), now);
+        self.look_at(DroppedExtent::new(extent, Remains::Fixed(memfd), recipients, now), now);
     }
 
-    /// Has the memory of an extent taken away, whoever has it mapped, where that is possible. The
-    /// keeper holds the extent until then: should this daemon end before, the next one does it.
+    /// Has the memory of an extent taken away where that is possible, even if processes still have
+    /// it mapped. The keeper holds the extent until then: should this daemon end first, the next
+    /// one does it.
     fn take_away(&mut self, extent: ExtentId, memfd: &Arc<Memfd>) -> bool {
         if self.config.level != Level::Shared || memfd.is_write_sealed().unwrap_or(true) {
             return false;
         }
-        let memfd = self.departing.begin_close(extent, memfd);
+        let memfd = self.dropped_extents.begin_close(extent, memfd);
         self.give_memory_job(MemoryJob::Close { extent, memfd, punch: true })
     }
 
     /// A worker has closed an extent, or could not take its memory away.
     pub(super) fn closed(&mut self, extent: ExtentId, remains: Option<Remains>) {
-        let was_taken_away = self.departing.end_close(extent);
+        let was_taken_away = self.dropped_extents.end_close(extent);
         let Some(remains) = remains else {
             if was_taken_away {
                 self.shared().keeper.forget(&Label::Extent(extent));
-                return self.feed(Event::Released(extent));
+                return self.apply_event(Event::Released(extent));
             }
             // Its memory is there until the keeper has closed it, too.
             self.shared().keeper.close(extent);
             return self.release_closed();
         };
         let now = edge::now();
-        self.store_hears_of(&remains, extent);
+        self.report_retained(&remains, extent);
         let mut leaving = DroppedExtent::new(extent, remains, None, now);
         leaving.is_held = true;
-        self.departing.keep(leaving, now);
+        self.dropped_extents.keep(leaving, now);
     }
 
     /// The memory of extents that the keeper has closed is free.
     pub(super) fn release_closed(&mut self) {
         for extent in self.shared().keeper.take_closed() {
-            self.feed(Event::Released(extent));
+            self.apply_event(Event::Released(extent));
         }
     }
 
@@ -82,7 +84,7 @@ impl Core {
         let now = edge::now();
         for (extent, memfd) in left {
             let remains = Remains::Fixed(Arc::clone(&memfd));
-            self.store_hears_of(&remains, extent);
+            self.report_retained(&remains, extent);
             if !self.take_away(extent, &memfd) {
                 let mut leaving = DroppedExtent::new(extent, remains, None, now);
                 leaving.is_held = true;
@@ -92,9 +94,9 @@ impl Core {
     }
 
     /// Looks whether extents are let go by now.
-    pub(super) fn look_at_departing(&mut self, now: Instant) {
+    pub(super) fn check_dropped_extents(&mut self, now: Instant) {
         for _ in 0..LOOKS_MAX {
-            let Some(leaving) = self.departing.pop_due(now) else { break };
+            let Some(leaving) = self.dropped_extents.pop_due(now) else { break };
             self.look_at(leaving, now);
         }
     }
@@ -111,29 +113,29 @@ impl Core {
                 Remains::Growing(memfd) => MemoryJob::CloseGrowing { extent, memfd },
             };
             if !self.give_memory_job(job) {
-                self.feed(Event::Released(extent));
+                self.apply_event(Event::Released(extent));
             }
             return;
         }
         let sessions = &self.store.directory().sessions;
-        sessions.sound_gone(leaving.told.as_ref());
+        sessions.sound_gone(leaving.recipients.as_ref());
         if !leaving.is_held && leaving.is_overdue(now) {
             leaving.is_held = true;
-            let pids = sessions.pids(leaving.told.as_ref(), NAMED_MAX);
+            let pids = sessions.pids(leaving.recipients.as_ref(), NAMED_MAX);
             tracing::warn!(
                 ?extent,
                 ?pids,
                 "memory that was given up stays in use: one of these processes, or a child of \
                  one, still has it mapped"
             );
-            self.store_hears_of(&leaving.remains, extent);
+            self.report_retained(&leaving.remains, extent);
         }
-        self.departing.keep(leaving, now);
+        self.dropped_extents.keep(leaving, now);
     }
 
-    fn store_hears_of(&mut self, remains: &Remains, extent: ExtentId) {
+    fn report_retained(&mut self, remains: &Remains, extent: ExtentId) {
         // What cannot be looked at is as large as it can be.
         let bytes = remains.resident_bytes().unwrap_or(u64::from(u32::MAX));
-        self.feed(Event::Retained(extent, bytes));
+        self.apply_event(Event::Retained(extent, bytes));
     }
 }

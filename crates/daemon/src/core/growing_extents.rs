@@ -27,7 +27,7 @@ impl Core {
         };
         let accepted = job.is_some_and(|job| self.give_memory_job(job));
         if !accepted {
-            self.feed(Event::Reserved(ticket, false));
+            self.apply_event(Event::Reserved(ticket, false));
         }
     }
 
@@ -46,7 +46,7 @@ impl Core {
         });
         let accepted = job.is_some_and(|job| self.give_memory_job(job));
         if !accepted {
-            self.feed(Event::Hardened(ticket, false));
+            self.apply_event(Event::Hardened(ticket, false));
         }
     }
 
@@ -66,6 +66,6 @@ impl Core {
                 false
             }
         };
-        self.feed(Event::Hardened(ticket, done));
+        self.apply_event(Event::Hardened(ticket, done));
     }
 }

@@ -21,13 +21,13 @@ use super::send::{UNASKED, encode};
 use super::submissions::range_is_aligned;
 use crate::acceptor::AcceptOutcome;
 use crate::closer::CLOSING_PER_USER_MAX;
-use crate::connection_limits::{HELLO_WITHIN, NoRoom, SILENT_PER_USER_MAX};
+use crate::connection_limits::{HELLO_WITHIN, NoRoom, UNIDENTIFIED_PER_USER_MAX};
 use crate::descriptors_in_flight::UnreadDescriptors;
 use crate::directory::SharedTables;
 use crate::outbox::{Outbox, PassedDescriptor};
 use crate::peers::{Peer, Stage};
 use crate::poll::{Interest, Source};
-use crate::sessions::{LINGERING_MAX, Session, SessionNo};
+use crate::sessions::{DETACHED_MAX, Session, SessionNo};
 use plasmon_keeper::Label;
 
 /// Messages that are read and thrown away from a connection that is refused: more than a
@@ -86,7 +86,7 @@ impl Core {
                 tracing::error!(%error, "the socket file was removed and another daemon serves the \
                     socket; this daemon ends after its last client");
                 self.lifetime.is_displaced = true;
-                self.wait_for_company();
+                self.arm_idle_exit();
             }
             Err(BindError::AlreadyRunning { .. }) => {}
             Err(error) => {
@@ -114,18 +114,21 @@ impl Core {
         if let Err(failure) = self.room_for(&credentials) {
             return self.turn_away(connection, &failure);
         }
-        if let Some(silent) = self.peers.surplus_silent(credentials.uid) {
+        if let Some(unidentified) = self.peers.surplus_unidentified(credentials.uid) {
             let detail = "too many connections of this user have not sent a hello";
             let failure = Failure::of(Code::LimitReached)
-                .with_amounts(SILENT_PER_USER_MAX as u64 + 1, SILENT_PER_USER_MAX as u64)
+                .with_amounts(
+                    UNIDENTIFIED_PER_USER_MAX as u64 + 1,
+                    UNIDENTIFIED_PER_USER_MAX as u64,
+                )
                 .with_detail(detail);
             // Now, because others may come before the turn is over.
-            self.dismiss_now(silent, UNASKED, failure);
+            self.dismiss_now(unidentified, UNASKED, failure);
         }
         let client = self.peers.insert(Peer {
             connection,
             credentials,
-            stage: Stage::Greeting(edge::now() + HELLO_WITHIN),
+            stage: Stage::Handshake(edge::now() + HELLO_WITHIN),
             name: String::new(),
             access: Access::ReadOnly,
             outbox: Outbox::new(&self.budget),
@@ -176,7 +179,7 @@ impl Core {
     /// Closes a connection that is no client yet, and says why.
     fn turn_away(&mut self, connection: Connection, failure: &Failure) {
         if let Ok(bytes) = encode(UNASKED, &Reply::Failed(failure.clone())) {
-            // It is closed in any case; if it does not hear why, it sees that.
+            // It is closed in any case; without the reason the client sees only that.
             let _ = connection.try_send(&bytes, &[]);
         }
         // From here on nothing more arrives. What has arrived is thrown away with the connection,
@@ -193,7 +196,7 @@ impl Core {
     }
 
     /// Parts from connections that have not said hello in time.
-    pub(super) fn refuse_the_silent(&mut self, now: Instant) {
+    pub(super) fn drop_unidentified(&mut self, now: Instant) {
         while let Some(client) = self.peers.late(now) {
             let failure =
                 Failure::of(Code::TimedOut).with_detail("the client sent no hello in time");
@@ -227,18 +230,18 @@ impl Core {
         let (pid, uid) = (peer.credentials.pid, peer.credentials.uid);
         let mut welcome = self.welcome_of(client, &entrance, access);
         let sessions = &mut self.store.directory_mut().sessions;
-        // One that was away has the bell of its earlier connection.
-        let bell = sessions.get_mut(entrance.session).and_then(|found| found.doorbell.take());
-        self.rings.unwatch(entrance.session, bell.as_ref());
+        // One that was away has the doorbell of its earlier connection.
+        let doorbell = sessions.get_mut(entrance.session).and_then(|found| found.doorbell.take());
+        self.rings.unwatch(entrance.session, doorbell.as_ref());
         sessions.connect(entrance.session, client, entrance.doorbell);
         self.rings.rest(entrance.session, sessions);
         if expected.is_none() {
-            self.feed(Event::Connect(client, StorePeer { pid, uid, name, access, channel }));
+            self.apply_event(Event::Connect(client, StorePeer { pid, uid, name, access, channel }));
         }
         if entrance.resumed {
             // The ring first: what it holds was put into leases that the client still had then.
             self.drain_ring(entrance.session, client);
-            self.feed(Event::Resume(client, leases, creating));
+            self.apply_event(Event::Resume(client, leases, creating));
             welcome.lost = self.lost.remove(&client).unwrap_or_default();
         }
         self.reply(client, number, &Reply::Welcome(welcome), entrance.fds);
@@ -313,7 +316,7 @@ impl Core {
         };
         let descriptors = self.channel_descriptors(session, doorbell.as_ref(), &mut fds);
         let watched = descriptors.and_then(|()| match &doorbell {
-            Some(bell) => self.rings.watch(bell, session),
+            Some(doorbell) => self.rings.watch(doorbell, session),
             None => Ok(()),
         });
         if let Err(error) = watched {
@@ -360,9 +363,9 @@ impl Core {
         };
         let (pid, uid) = (peer.credentials.pid, peer.credentials.uid);
         let left = self.store.directory().sessions.left_holding_by(pid, uid);
-        if left >= LINGERING_MAX {
+        if left >= DETACHED_MAX {
             return Err(Failure::of(Code::LimitReached)
-                .with_amounts(left as u64 + 1, LINGERING_MAX as u64)
+                .with_amounts(left as u64 + 1, DETACHED_MAX as u64)
                 .with_detail(format!(
                     "{left} earlier connections of process {pid} ended and still pin objects or \
                      may write: release these, or end the process"

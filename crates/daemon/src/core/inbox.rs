@@ -1,4 +1,4 @@
-//! What clients ask through their sockets, until it is answered.
+//! The requests of clients on their sockets, until they are answered.
 
 use std::collections::VecDeque;
 

@@ -1,19 +1,19 @@
 //! The core of the daemon: one thread, one loop, one store.
 //!
 //! ```text
-//!  epoll ──► accept, greet          (greeting)      ┐
+//!  epoll ──► accept, greet          (handshake)     ┐
 //!        ──► requests of clients    (requests)      ├─► Event ──► Store ──► Effect ──► (effects)
 //!        ──► rings                  (submissions)   │                                     │
 //!        ──► workers' results       (effects)       ┘          replies, descriptors, jobs ┘
-//!        ──► processes that ended   (partings)
-//!        ──► keeper gone            (keeping)
-//!        ──► processes that go on as other programs (looking)
+//!        ──► processes that ended   (disconnect)
+//!        ──► keeper gone            (supervision)
+//!        ──► processes that go on as other programs (session_check)
 //! ```
 //!
 //! What was in any ring when a socket message was read is applied before that is answered, so that
 //! "absent" told over the socket is final (`rings`). A turn of the loop reads, applies, answers and
-//! parts only so much; what is left has its turn after the next look for news. Whatever a client
-//! does wrong ends that client alone.
+//! parts only so much; what is left has its turn after the next poll. A mistake of a
+//! client ends that client alone.
 
 mod disconnect;
 mod effects;
@@ -117,7 +117,7 @@ pub(crate) struct Core {
     store: Store<SharedTables>,
     extents: Extents,
     /// Extents that were dropped and that other processes have mapped.
-    departing: DroppedExtents<Recipients>,
+    dropped_extents: DroppedExtents<Recipients>,
     tier: Tier,
     memory_limit_bytes: u64,
     /// Fresh memory that the worker is asking the kernel for.
@@ -126,7 +126,7 @@ pub(crate) struct Core {
     rings: Rings,
     rested_ms: u64,
     keeping: KeeperState,
-    feed: Feed,
+    event_queue: EventQueue,
     unsent: SendQueue,
     departures: Departures,
     closer: Closer,
@@ -148,13 +148,13 @@ pub(crate) struct Core {
     budget: Arc<Budget>,
     /// Descriptors that clients may not have received.
     passing: DescriptorsInFlight,
-    /// From one wake-up to the next look for news.
+    /// From one wake-up to the next poll.
     longest_turn: Duration,
 }
 
 /// Events on their way into the store, and effects on their way out.
 #[derive(Debug, Default)]
-struct Feed {
+struct EventQueue {
     /// Room for the effects of one event.
     effects: Vec<Effect>,
     /// Events that came up while effects were applied.
@@ -190,7 +190,7 @@ impl Core {
             workers,
             store,
             extents,
-            departing: DroppedExtents::default(),
+            dropped_extents: DroppedExtents::default(),
             tier: Tier::new(spill_lock, tier_fault),
             memory_limit_bytes,
             reserving: BTreeMap::new(),
@@ -198,7 +198,7 @@ impl Core {
             rings,
             rested_ms: 0,
             keeping: KeeperState::new(flags, store_token),
-            feed: Feed::default(),
+            event_queue: EventQueue::default(),
             unsent: SendQueue::default(),
             departures: Departures::default(),
             closer: Closer::default(),
@@ -223,7 +223,7 @@ impl Core {
         let hang_timeout = self.config.hang_timeout;
         self.shared().keeper.serving(hang_timeout);
         self.workers.warm_up()?;
-        self.wait_for_company();
+        self.arm_idle_exit();
         let mut ready = Vec::new();
         while !self.lifetime.is_stopping {
             self.turn(&mut ready)?;
@@ -237,8 +237,8 @@ impl Core {
         if self.has_more_to_do() {
             self.poll.wait(Some(Duration::ZERO), ready)?;
         } else if self.spinning.goes_on(edge::now()) {
-            // On one core the client that we wait for needs it. With work at hand it would put that
-            // work behind everything else that the machine has to do.
+            // On one core the client that the daemon waits for needs it. With work at hand,
+            // yielding would queue that work after everything else on the machine.
             if !self.rings.have_work(&self.store.directory().sessions) {
                 std::thread::yield_now();
             }
@@ -260,15 +260,15 @@ impl Core {
     /// Does what these events ask for, and as much of the rest as a turn may.
     fn serve(&mut self, ready: impl Iterator<Item = Ready>) {
         self.now_ms = self.clock.now_ms();
-        ready.for_each(|event| self.attend(event));
+        ready.for_each(|event| self.dispatch(event));
         self.read_requests();
         self.drain_rings();
         self.answer_questions();
         self.keep_time();
         self.flush_all();
         self.part_leaving();
-        self.mind_keeper(edge::now());
-        // What the keeper had to hear first may have answers.
+        self.check_keeper(edge::now());
+        // Answers that had to wait for the keeper may be due.
         self.flush_all();
     }
 
@@ -277,7 +277,7 @@ impl Core {
         self.passes.is_under_way() || !self.inbox.is_empty() || !self.departures.is_empty()
     }
 
-    fn attend(&mut self, ready: Ready) {
+    fn dispatch(&mut self, ready: Ready) {
         match ready.source {
             Source::Listener => self.accept(),
             Source::Workers => self.collect_work(),
@@ -293,7 +293,7 @@ impl Core {
                 }
             }
             Source::Doorbells => self.passes.ring(),
-            // Listed by an instance of their own, in `rings`.
+            // Listed by a separate instance, in `rings`.
             Source::Doorbell(_) => {}
             Source::Process(number) => self.process_ended(SessionNo(number)),
             Source::Starter => self.starter_ended(),
@@ -314,7 +314,7 @@ impl Core {
         let now_ms = self.clock.now_ms();
         self.now_ms = now_ms;
         if self.store.next_deadline().is_some_and(|at_ms| at_ms <= now_ms) {
-            self.feed(Event::Tick);
+            self.apply_event(Event::Tick);
         }
         if now_ms >= self.reads.touched_ms + TOUCHES_EVERY_MS {
             self.collect_touches(None);
@@ -325,8 +325,8 @@ impl Core {
         }
         let now = edge::now();
         self.unsent.retry(now);
-        self.look_at_departing(now);
-        self.refuse_the_silent(now);
+        self.check_dropped_extents(now);
+        self.drop_unidentified(now);
         self.look_at_processes(now);
         if self.acceptor.reopens(now)
             && let Err(error) = self.poll.add(&self.acceptor, Source::Listener)
@@ -352,52 +352,51 @@ impl Core {
         let now = edge::now();
         let left = |at: Instant| at.saturating_duration_since(now);
         let store = self.store.next_deadline().map(|at_ms| self.clock.until(at_ms));
-        let greeting = self.peers.next_deadline().map(left);
+        let handshake = self.peers.next_deadline().map(left);
         let acceptor = self.acceptor.paused_until().map(left);
         let idle = self.lifetime.idle_deadline.map(left);
         let name = Some(left(self.acceptor.look_at()));
         let keeper = self.store.directory().keeper.next_deadline().map(left);
         let sending = self.unsent.next_deadline().map(left);
-        let departing = self.departing.next_deadline().map(left);
+        let dropped = self.dropped_extents.next_deadline().map(left);
         let looking = self.looks.next().map(left);
-        let deadlines =
-            [store, greeting, acceptor, idle, keeper, sending, departing, name, looking];
+        let deadlines = [store, handshake, acceptor, idle, keeper, sending, dropped, name, looking];
         deadlines.into_iter().flatten().min()
     }
 
     /// Gives the store an event and carries out what it asks for. Events that come up on the way
     /// follow in order.
     #[inline]
-    fn feed(&mut self, event: Event) {
-        if self.feed.is_under_way {
-            return self.feed.events.push_back(event);
+    fn apply_event(&mut self, event: Event) {
+        if self.event_queue.is_under_way {
+            return self.event_queue.events.push_back(event);
         }
-        let mut effects = std::mem::take(&mut self.feed.effects);
+        let mut effects = std::mem::take(&mut self.event_queue.effects);
         self.store.step(self.now_ms, event, &mut effects);
         if !effects.is_empty() {
             self.carry_all_out(&mut effects);
         }
-        self.feed.effects = effects;
+        self.event_queue.effects = effects;
     }
 
     fn carry_all_out(&mut self, effects: &mut Vec<Effect>) {
-        self.feed.is_under_way = true;
+        self.event_queue.is_under_way = true;
         loop {
             for effect in effects.drain(..) {
                 edge::pause(Point::Effect);
                 self.apply_effect(effect);
             }
-            let Some(event) = self.feed.events.pop_front() else { break };
+            let Some(event) = self.event_queue.events.pop_front() else { break };
             self.store.step(self.now_ms, event, effects);
         }
-        self.feed.is_under_way = false;
+        self.event_queue.is_under_way = false;
     }
 
     fn shared(&mut self) -> &mut SharedTables {
         self.store.directory_mut()
     }
 
-    /// The store is over: nothing of it stays behind.
+    /// The store is over: everything it made is removed.
     pub(crate) fn end(mut self) {
         self.flush_all();
         // Where the name was lost, what is there is another daemon's.

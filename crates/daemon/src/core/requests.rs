@@ -1,4 +1,4 @@
-//! What clients ask over the socket: the daemon's own questions are answered here, the others go to
+//! Requests over the socket: those about the daemon are answered here, the others go to
 //! the store.
 
 use std::io;
@@ -26,7 +26,7 @@ use crate::sessions::writer_mark;
 /// Requests that were read and are not answered, one of a client at most.
 const QUESTIONS_MAX: usize = 64;
 
-/// For how long a turn of the loop answers requests, or parts from clients: after the first that
+/// For how long a turn of the loop answers requests, or disconnects clients: after the first that
 /// takes it beyond that, the others wait for the next turn.
 pub(super) const SLICE: Duration = Duration::from_millis(1);
 
@@ -49,7 +49,8 @@ impl Core {
     }
 
     /// Reads one request each of clients that sent something. It is answered after the next pass
-    /// over the rings: what anybody submitted before the question was asked counts for its answer.
+    /// over the rings: what any client submitted before the question was asked counts for its
+    /// answer.
     pub(super) fn read_requests(&mut self) {
         for _ in 0..self.inbox.asking.len() {
             if self.inbox.questions.len() >= QUESTIONS_MAX {
@@ -136,8 +137,8 @@ impl Core {
             return;
         }
         match (stage, request) {
-            (Stage::Greeting(_), Request::Hello(hello)) => self.hello(client, number, hello),
-            (Stage::Greeting(_), _) => {
+            (Stage::Handshake(_), Request::Hello(hello)) => self.hello(client, number, hello),
+            (Stage::Handshake(_), _) => {
                 self.expel(client, number, "its first message is not a hello")
             }
             (Stage::Ready, Request::Hello(_)) => {
@@ -190,7 +191,7 @@ impl Core {
                 {
                     peer.outbox.forget_notices();
                 }
-                self.feed(Event::Request(client, number, request));
+                self.apply_event(Event::Request(client, number, request));
             }
         }
     }
@@ -218,7 +219,7 @@ impl Core {
         for extent in extents {
             match self.extents.descriptor(*extent, write) {
                 Ok(Some((bytes, fd))) => {
-                    self.note_told(client, *extent);
+                    self.note_recipient(client, *extent);
                     sizes.push(Some(bytes));
                     fds.push(PassedDescriptor::Made(fd));
                 }
@@ -229,12 +230,12 @@ impl Core {
         self.reply(client, number, &Reply::Extents(sizes), fds);
     }
 
-    /// Where memory stays as long as anybody has it mapped: this client may, from now on.
-    pub(super) fn note_told(&mut self, client: ClientNo, extent: ExtentId) {
+    /// Where memory stays as long as a process has it mapped: this client may, from now on.
+    pub(super) fn note_recipient(&mut self, client: ClientNo, extent: ExtentId) {
         if self.config.level != Level::Shared
             && let Some(session) = self.store.directory().sessions.of_client(client)
         {
-            self.extents.note_told(extent, session);
+            self.extents.note_recipient(extent, session);
         }
     }
 
@@ -323,7 +324,7 @@ impl Core {
             Some((range, sizes)) => self.extents.attributes(range.placement(), &sizes),
             None => None,
         };
-        self.feed(Event::Seal(client, number, sealing, attributes));
+        self.apply_event(Event::Seal(client, number, sealing, attributes));
     }
 }
 

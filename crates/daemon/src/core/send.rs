@@ -39,8 +39,8 @@ impl Core {
 
     pub(super) fn flush_all(&mut self) {
         while let Some(client) = self.unsent.pop_first() {
-            // Whoever gets this was asleep, and may want the very core that polling would keep:
-            // yielding does not give it away on every kernel.
+            // The receiver was asleep, and may need the very core that polling would keep: yielding
+            // does not give it away on every kernel.
             self.spinning.stop();
             self.flush(client);
         }

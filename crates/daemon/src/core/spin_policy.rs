@@ -1,10 +1,10 @@
 //! Whether the daemon looks at the rings for a while before it sleeps.
 //!
-//! Who submits one record after the other then need not wake it for each. But where the submitter
-//! shares the daemon's processor, every moment of looking is taken from it, and to yield does not
-//! help: a thread yields only within its own group, and the kernel puts a detached daemon into one
-//! of its own (autogroup). So looking must have paid lately, and is tried only now and then where
-//! it did not.
+//! A client that submits one record after the other then need not wake it for each. But where the
+//! submitter shares the daemon's processor, every moment of looking is taken from it, and to yield
+//! does not help: a thread yields only within its own group, and the kernel puts a detached daemon
+//! into one of its own (autogroup). So looking must have paid lately, and is tried only now and
+//! then where it did not.
 
 use std::time::{Duration, Instant};
 
@@ -21,7 +21,7 @@ pub(super) struct SpinPolicy {
 }
 
 impl SpinPolicy {
-    /// Looks for up to `span` behind the last record.
+    /// Looks for up to `span` after the last record.
     pub(super) fn new(span: Duration) -> Self {
         Self { span, worked: None, passes_left: 0 }
     }
@@ -34,7 +34,7 @@ impl SpinPolicy {
         }
     }
 
-    /// Somebody was woken who may want the processor that looking would keep.
+    /// A thread was woken that may want the processor that polling would keep.
     pub(super) fn stop(&mut self) {
         self.worked = None;
     }

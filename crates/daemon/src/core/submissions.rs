@@ -1,4 +1,4 @@
-//! What clients submit through their rings, and what they read lately.
+//! The submissions in the rings of clients, and their latest reads.
 
 mod draining;
 
@@ -42,12 +42,12 @@ pub(super) struct Passes {
     work: VecDeque<Work>,
     begun: u64,
     done: u64,
-    /// Whether a bell rang that the next pass has to hear.
+    /// Whether a doorbell rang that the next pass has to look for.
     rang: bool,
 }
 
 impl Passes {
-    /// Has the next pass hear the bells.
+    /// Has the next pass look for doorbells that rang.
     pub(super) fn ring(&mut self) {
         self.rang = true;
     }

@@ -16,7 +16,7 @@ pub(super) struct KeeperState {
     pub(super) store_token: u64,
     /// What is watched of the keeper's channel.
     interest: Interest,
-    /// What waits until the keeper has heard of it.
+    /// What waits until the keeper was told of it.
     waiting: Vec<AfterKeeper>,
 }
 

@@ -16,7 +16,7 @@ use crate::settings;
 use crate::startup;
 
 /// A daemon whose turns the test takes itself.
-struct Hand {
+struct SteppedDaemon {
     core: Core,
     ready: Vec<Ready>,
     folder: TempDir,
@@ -27,10 +27,10 @@ struct Client {
     connection: Connection,
     control: ControlReader,
     channel: ChannelClient,
-    bell: Doorbell,
+    doorbell: Doorbell,
 }
 
-fn hand() -> Hand {
+fn daemon() -> SteppedDaemon {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("s.sock").display().to_string();
     let flags = [
@@ -44,10 +44,10 @@ fn hand() -> Hand {
     let (signals, other) = UnixStream::pair().unwrap();
     let core =
         startup::fresh_with(signals, config, Vec::new(), std::process::Stdio::null()).unwrap();
-    Hand { core, ready: Vec::new(), folder, _signals: other }
+    SteppedDaemon { core, ready: Vec::new(), folder, _signals: other }
 }
 
-impl Hand {
+impl SteppedDaemon {
     fn turn(&mut self) {
         // So that it waits for nothing.
         self.core.passes.ring();
@@ -78,8 +78,8 @@ impl Hand {
                 let mut fds = received.fds.into_iter();
                 let control = ControlReader::new(fds.next().unwrap()).unwrap();
                 let channel = ChannelClient::new(fds.nth(1).unwrap()).unwrap();
-                let bell = Doorbell::adopt(fds.next().unwrap());
-                return Client { connection, control, channel, bell };
+                let doorbell = Doorbell::adopt(fds.next().unwrap());
+                return Client { connection, control, channel, doorbell };
             }
         }
     }
@@ -96,7 +96,7 @@ impl Client {
         while self.channel.tail() - self.channel.head() < SUBMISSIONS as u64 {
             let submitted = self.channel.submit(&record, &self.control).unwrap();
             if submitted.must_ring {
-                self.bell.ring().unwrap();
+                self.doorbell.ring().unwrap();
                 self.channel.rang(&submitted);
             }
         }
@@ -122,9 +122,9 @@ impl Client {
 /// for each of up to a thousand requests, and everything else waited: 126 ms in the bench.
 #[test]
 fn a_turn_applies_so_many_records_however_many_clients_ask() {
-    let mut hand = hand();
-    let writer = hand.client();
-    let askers: Vec<Client> = (0..20).map(|_| hand.client()).collect();
+    let mut daemon = daemon();
+    let writer = daemon.client();
+    let askers: Vec<Client> = (0..20).map(|_| daemon.client()).collect();
     writer.fill_ring();
     for asker in &askers {
         ask(&asker.connection, 2, &Request::Sync);
@@ -134,7 +134,7 @@ fn a_turn_applies_so_many_records_however_many_clients_ask() {
     let mut answers = 0;
     while answers < 2 * askers.len() {
         let head = writer.channel.head();
-        hand.turn();
+        daemon.turn();
         turns += 1;
         let applied = writer.channel.head() - head;
         assert!(applied <= RECORDS_PER_TURN as u64, "{applied} records in turn {turns}");
@@ -151,34 +151,34 @@ fn a_turn_applies_so_many_records_however_many_clients_ask() {
 /// A connection that came while a long queue was worked off waited for all of it.
 #[test]
 fn a_client_is_let_in_while_a_pass_over_the_rings_is_under_way() {
-    let mut hand = hand();
-    let writer = hand.client();
+    let mut daemon = daemon();
+    let writer = daemon.client();
     writer.fill_ring();
-    hand.turn();
-    assert!(hand.core.passes.is_under_way());
-    let _late = hand.connect();
-    let before = hand.core.peers.iter().count();
-    hand.turn();
-    assert!(hand.core.passes.is_under_way(), "it is still the first pass");
-    assert_eq!(hand.core.peers.iter().count(), before + 1);
+    daemon.turn();
+    assert!(daemon.core.passes.is_under_way());
+    let _late = daemon.connect();
+    let before = daemon.core.peers.iter().count();
+    daemon.turn();
+    assert!(daemon.core.passes.is_under_way(), "it is still the first pass");
+    assert_eq!(daemon.core.peers.iter().count(), before + 1);
 }
 
 /// Closing a connection with a request unanswered must not have the next one with its number be
 /// answered in its place.
 #[test]
 fn a_question_dies_with_its_connection() {
-    let mut hand = hand();
-    let writer = hand.client();
-    let asker = hand.client();
+    let mut daemon = daemon();
+    let writer = daemon.client();
+    let asker = daemon.client();
     writer.fill_ring();
     ask(&asker.connection, 9, &Request::Sync);
-    hand.turn();
-    assert_eq!(hand.core.inbox.questions.len(), 1);
+    daemon.turn();
+    assert_eq!(daemon.core.inbox.questions.len(), 1);
     drop(asker);
-    while hand.core.has_more_to_do() {
-        hand.turn();
+    while daemon.core.has_more_to_do() {
+        daemon.turn();
     }
-    assert_eq!(hand.core.peers.iter().count(), 1);
-    let next = hand.client();
+    assert_eq!(daemon.core.peers.iter().count(), 1);
+    let next = daemon.client();
     assert_eq!(next.answered(), None);
 }

@@ -64,7 +64,7 @@ pub struct Config {
     pub spill: Option<Spill>,
     /// Whether objects that may be evicted are spilled instead.
     pub spill_cache: bool,
-    /// Who may connect besides the owner.
+    /// The users that may connect besides the owner.
     pub admitted: Vec<Admission>,
     /// How sealed objects are protected.
     pub level: Level,
@@ -74,11 +74,11 @@ pub struct Config {
     pub linger_ms: u64,
     /// The process that the store was started for.
     pub starter: Option<Incarnation>,
-    /// Whether the socket's folder goes with the store.
+    /// Whether the socket's folder is removed with the store.
     pub own_folder: bool,
     /// Whether there is a keeper.
     pub keeper: bool,
-    /// How long the daemon may hang before the keeper kills it; zero for ever.
+    /// How long the daemon may hang before the keeper kills it; zero: forever.
     pub hang_timeout: Duration,
     /// Free memory that stays warm at most.
     pub warm_bytes_max: u64,
@@ -233,7 +233,7 @@ fn spill(settings: &Settings) -> Result<Option<Spill>, BadStart> {
     Ok(Some(Spill { folder, bytes_max }))
 }
 
-fn admitted(texts: &[String]) -> Result<Vec<Admission>, BadStart> {
+fn admitted(values: &[String]) -> Result<Vec<Admission>, BadStart> {
     let one = |text: &String| {
         let (uid, access) = text.split_once(':')?;
         let access = match access {
@@ -247,7 +247,7 @@ fn admitted(texts: &[String]) -> Result<Vec<Admission>, BadStart> {
         key: "admit",
         what: format!("\"{text}\" is neither uid:rw nor uid:ro"),
     };
-    texts.iter().map(|text| one(text).ok_or_else(|| wrong(text))).collect()
+    values.iter().map(|value| one(value).ok_or_else(|| wrong(value))).collect()
 }
 
 fn level(text: &str, admitted: &[Admission]) -> Result<Level, BadStart> {

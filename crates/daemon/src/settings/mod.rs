@@ -24,18 +24,18 @@ pub use config::{Config, Spill};
 pub use flags::{Invocation, Role};
 pub use names::{flag_of, variable_of};
 
-/// Settings with the texts that they came from.
+/// Settings with the strings that they were parsed from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SettingsInput {
     /// The settings.
     pub settings: Settings,
-    /// The texts of those that somebody set.
-    pub texts: BTreeMap<&'static str, String>,
+    /// The strings of those that were set explicitly.
+    pub values: BTreeMap<&'static str, String>,
 }
 
 impl SettingsInput {
     fn new() -> Self {
-        Self { settings: Settings::default(), texts: BTreeMap::new() }
+        Self { settings: Settings::default(), values: BTreeMap::new() }
     }
 
     fn set(&mut self, key: &str, value: &str, origin: &str) -> Result<(), BadStart> {
@@ -45,7 +45,7 @@ impl SettingsInput {
         let value = chosen.as_deref().unwrap_or(value);
         self.settings.set(key, value).map_err(wrong)?;
         if let Some(setting) = SETTINGS.iter().find(|setting| setting.key == key) {
-            self.texts.insert(setting.key, value.to_owned());
+            self.values.insert(setting.key, value.to_owned());
         }
         Ok(())
     }
@@ -53,7 +53,7 @@ impl SettingsInput {
     /// The settings as flags, in the order of the reference page.
     pub fn as_flags(&self) -> Vec<String> {
         let flag = |(key, value): (&&str, &String)| format!("--{}={value}", flag_of(key));
-        self.texts.iter().map(flag).collect()
+        self.values.iter().map(flag).collect()
     }
 }
 

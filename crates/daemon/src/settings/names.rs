@@ -1,4 +1,4 @@
-//! What the key of a setting is called as a flag and in the environment.
+//! The name of a setting as a flag and in the environment.
 
 /// The flag of a key, without the dashes before it.
 pub fn flag_of(key: &str) -> String {

@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_in_memory_or_that_nobody_may_write_to_is_none() {
+    fn a_place_in_memory_or_without_write_permission_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         if !is_in_memory(folder.path()) {
             assert!(can_be_used(&folder.path().join("to/be/made")));

@@ -53,26 +53,26 @@ fn later_sources_win() {
 fn what_was_set_survives_as_flags() {
     let given = flags(&["--admit=1:ro,2:rw", "--keeper=false", "--socket", "-odd name"]).unwrap();
     let loaded = load(None, nothing, &given.settings).unwrap();
-    let texts = loaded.as_flags();
-    let again: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let again = loaded.as_flags();
+    let again: Vec<&str> = again.iter().map(String::as_str).collect();
     let again = load(None, nothing, &flags(&again).unwrap().settings).unwrap();
     assert_eq!(again, loaded);
 }
 
 #[test]
 fn wrong_sources_are_named() {
-    let told = |file: Option<&Path>, variable: Option<(&str, &str)>, given: &[&str]| {
+    let error_of = |file: Option<&Path>, variable: Option<(&str, &str)>, given: &[&str]| {
         let environment =
             |name: &str| variable.filter(|(key, _)| *key == name).map(|(_, v)| v.to_owned());
         load(file, environment, &flags(given).unwrap().settings).unwrap_err().to_string()
     };
     let unknown = file("capacity = 1\n");
-    let text = told(Some(unknown.path()), None, &[]);
+    let text = error_of(Some(unknown.path()), None, &[]);
     assert!(text.contains("capacity") && text.contains(unknown.path().to_str().unwrap()), "{text}");
-    assert!(told(Some(file("= 1").path()), None, &[]).contains("line 1"));
-    assert!(told(Some(Path::new("/nonexistent/x")), None, &[]).contains("/nonexistent/x"));
-    assert!(told(None, Some(("PLASMON_SPIN_US", "x")), &[]).contains("PLASMON_SPIN_US"));
-    assert!(told(None, None, &["--capacity-bytes=many"]).contains("--capacity-bytes"));
+    assert!(error_of(Some(file("= 1").path()), None, &[]).contains("line 1"));
+    assert!(error_of(Some(Path::new("/nonexistent/x")), None, &[]).contains("/nonexistent/x"));
+    assert!(error_of(None, Some(("PLASMON_SPIN_US", "x")), &[]).contains("PLASMON_SPIN_US"));
+    assert!(error_of(None, None, &["--capacity-bytes=many"]).contains("--capacity-bytes"));
     assert!(flags(&["--no-such-flag"]).is_err());
 }
 
@@ -140,7 +140,7 @@ fn senseless_values_are_refused() {
 fn the_default_capacity_is_half_of_what_the_daemon_may_use() {
     let config = |settings: &Settings| Config::on(settings, || 256 << 20).unwrap();
     assert_eq!(config(&Settings::default()).capacity_bytes, 128 << 20);
-    // A capacity that somebody chose is theirs; the memory worker looks at the limit.
+    // A capacity that was chosen explicitly is kept; the memory worker looks at the limit.
     let chosen = Settings { capacity_bytes: Bytes(1 << 30), ..Settings::default() };
     assert_eq!(config(&chosen).capacity_bytes, 1 << 30);
 }

@@ -117,7 +117,7 @@ pub(super) fn work(jobs: &Receiver<FileJob>, report: &Report, mut tier: Tier) {
         match (job, &mut tier) {
             (Ok(job), Tier::Open(medium)) => {
                 let (fault, done) = apply_effect(job, &mut **medium);
-                // The fault first: a client that hears of the outcome finds it in the status.
+                // The fault first: a client that learns the outcome finds it in the status.
                 if fault.is_some() || is_faulty {
                     is_faulty = fault.is_some();
                     report.tell(Done::TierFault(fault.unwrap_or_default()));
@@ -155,14 +155,14 @@ fn apply_effect(job: FileJob, medium: &mut dyn SpillTier) -> (Option<String>, Op
         FileJob::Spill { ticket, memfd, offset, object } => {
             let place = Place { file: memfd.as_fd(), offset };
             let result = allowed().and_then(|()| medium.write(&object, place));
-            let result = told("spilled", &object.id, result);
+            let result = log_failure("spilled", &object.id, result);
             let done = Done::Spilled(ticket, result.is_ok());
             (fault_of(result), Some(done))
         }
         FileJob::Restore { ticket, into, range, which } => {
             let result =
                 allowed().and_then(|()| with_retry(|| restore(medium, &into, &range, which)));
-            let result = told("restored", &which.id, result);
+            let result = log_failure("restored", &which.id, result);
             let outcome = match &result {
                 Ok(()) => ReadBack::Done,
                 Err(Error::Corrupt { .. } | Error::Absent { .. }) => ReadBack::Corrupt,
@@ -172,13 +172,13 @@ fn apply_effect(job: FileJob, medium: &mut dyn SpillTier) -> (Option<String>, Op
         }
         FileJob::Open { ticket, which } => open(ticket, which, medium),
         FileJob::Remove(which) => {
-            let result = told("removed", &which.id, medium.remove(which));
+            let result = log_failure("removed", &which.id, medium.remove(which));
             let done = Done::Removed(result.is_ok());
             (fault_of(result), Some(done))
         }
         FileJob::Clear(done) => {
             clear(medium);
-            // Who asked may have gone.
+            // The asker may have gone.
             let _ = done.send(());
             (None, None)
         }
@@ -198,7 +198,7 @@ fn open(
             Ok(())
         })
     });
-    let result = told("opened", &which.id, result);
+    let result = log_failure("opened", &which.id, result);
     let outcome = match (&result, &file) {
         (Ok(()), Some((_, start))) => OpenedFile::At(*start),
         (Err(Error::Corrupt { .. } | Error::Absent { .. }), _) => OpenedFile::Corrupt,
@@ -224,7 +224,7 @@ fn refuse(job: FileJob, report: &Report) {
         }
         // When the tier is there again, the store is told of the file and has it removed again.
         FileJob::Remove(_) => report.tell(Done::Removed(false)),
-        // Who asked may have gone.
+        // The asker may have gone.
         FileJob::Clear(done) => drop(done.send(())),
     }
 }
@@ -295,7 +295,11 @@ fn is_passing(error: &io::Error) -> bool {
     Errno::from_io_error(error).is_some_and(|errno| passing.contains(&errno))
 }
 
-fn told(what: &str, id: &plasmon_proto::ObjectId, result: Result<(), Error>) -> Result<(), Error> {
+fn log_failure(
+    what: &str,
+    id: &plasmon_proto::ObjectId,
+    result: Result<(), Error>,
+) -> Result<(), Error> {
     match &result {
         Ok(()) => {}
         // A full tier is an ordinary state, which the store answers for.

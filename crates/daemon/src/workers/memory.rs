@@ -106,7 +106,7 @@ pub(crate) enum MemoryJob {
         extent: ExtentId,
         /// The extent.
         memfd: Arc<Memfd>,
-        /// Whether its memory is given back first, whoever still has it mapped.
+        /// Whether its memory is given back first, even if processes still have it mapped.
         punch: bool,
     },
     /// Make extents ready ahead.
@@ -157,7 +157,7 @@ pub(crate) struct ReadyExtents {
     pub(crate) sealable: bool,
 }
 
-/// The worker's life: it ends when nobody can give it jobs any more.
+/// The worker's main loop: it ends when the last sender of jobs is gone.
 pub(super) fn work(
     jobs: &Receiver<MemoryJob>,
     report: &Report,

@@ -1,4 +1,4 @@
-//! What workers finish, and how they tell it.
+//! The results of workers, and how they are delivered.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -96,23 +96,23 @@ pub(crate) enum Done {
 /// How a worker tells what it finished.
 #[derive(Debug)]
 pub(crate) struct Report {
-    pub(super) bell: Arc<Doorbell>,
+    pub(super) doorbell: Arc<Doorbell>,
     pub(super) sender: Sender<Done>,
 }
 
 impl Report {
     pub(super) fn tell(&self, done: Done) {
         edge::pause(Point::Job);
-        // Nobody listens any more when the daemon ends.
+        // The receiver is gone once the daemon ends.
         if self.sender.send(done).is_ok()
-            && let Err(error) = self.bell.ring()
+            && let Err(error) = self.doorbell.ring()
         {
             tracing::warn!(%error, "the workers' doorbell cannot be rung");
         }
     }
 }
 
-/// Starts a thread that nobody waits for.
+/// Starts a thread that is never joined.
 pub(crate) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
     // The threads end with their channels.
     edge::start_thread(name, STACK_BYTES, work)

@@ -40,7 +40,7 @@ pub(super) const FIRST_PAUSE: Duration = Duration::from_millis(1);
 /// Extents that are to be tried again, by the time when, and how long the next pause is.
 type Busy = BTreeMap<(Instant, ExtentId), (SealJob, Duration)>;
 
-/// The worker's life: it ends when nobody can give it jobs any more.
+/// The worker's main loop: it ends when the last sender of jobs is gone.
 pub(super) fn work(jobs: &Receiver<SealJob>, report: &Report) {
     let mut busy = Busy::new();
     loop {
@@ -67,7 +67,7 @@ pub(super) fn work(jobs: &Receiver<SealJob>, report: &Report) {
 fn try_seal(job: SealJob, pause: Duration, busy: &mut Busy, report: &Report) {
     let sealed = job.memfd.seal_write();
     if let Err(error) = &sealed {
-        // The pauses so far add up to as much as the next one, but for the first.
+        // The pauses so far add up to as much as the next one, except for the first.
         if Errno::from_io_error(error) != Some(Errno::BUSY) {
             tracing::error!(extent = ?job.extent, %error, "an extent cannot be sealed");
         } else if pause < BUSY_MAX {
@@ -98,7 +98,7 @@ mod tests {
     fn worker() -> (Sender<SealJob>, Receiver<Done>) {
         let (sender, jobs) = channel();
         let (done_sender, done) = channel();
-        let report = Report { bell: Arc::new(Doorbell::new().unwrap()), sender: done_sender };
+        let report = Report { doorbell: Arc::new(Doorbell::new().unwrap()), sender: done_sender };
         thread::spawn(move || work(&jobs, &report));
         (sender, done)
     }

@@ -3,7 +3,7 @@
 //! A get in a table of a million objects misses the processor's address translations as surely as
 //! its caches; with huge pages it misses only the caches. To collapse a table takes from a quarter
 //! of a millisecond to some milliseconds for each huge page, in which everything that touches that
-//! one waits, and it is done at most once for each table. That is why it has a thread of its own:
+//! one waits, and it is done at most once for each table. That is why it has its own thread:
 //! the memory worker must not keep a writer waiting for so long.
 //!
 //! The loop touches slots all over the table. Without a pause it would wait for one huge page after
@@ -20,7 +20,7 @@ pub(crate) const TABLE_BYTES_MIN: u64 = 8 << 20;
 /// How many times as long as it took to make a huge page the worker rests before the next one.
 const REST_PER_WORK: u32 = 4;
 
-/// The worker's life: it ends when nobody can give it tables any more.
+/// The worker's main loop: it ends when the last sender of tables is gone.
 pub(super) fn work(tables: &Receiver<Memfd>) {
     while let Ok(first) = edge::receive(tables) {
         let mut next = Some(first);
@@ -90,7 +90,7 @@ mod tests {
             sender.send(Memfd::adopt(table).unwrap()).unwrap();
         }
         drop(sender);
-        // Whether the machine has huge pages to spare, nobody knows; the worker ends either way.
+        // It is unknown whether the machine has huge pages to spare; the worker ends either way.
         work(&tables);
         assert_eq!((index.find(&image.id), index.image(slot)), (Some(slot), image));
         assert_eq!(index.counts().live, 1);

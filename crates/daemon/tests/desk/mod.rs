@@ -1,4 +1,4 @@
-//! What the tests of the daemon share: a daemon of their own and a client that speaks the raw
+//! Shared by the tests of the daemon: a daemon for each and a client that speaks the raw
 //! protocol, so that it can also speak it wrongly.
 
 #![allow(dead_code, unused_imports, reason = "every test file uses another part of it")]
@@ -88,7 +88,7 @@ impl Desk {
         self.client().status()
     }
 
-    /// Ends the daemon as a person would, and looks at what it leaves behind.
+    /// Ends the daemon by a signal, and checks what it leaves behind.
     pub(crate) fn stop(mut self) {
         let status = self.status();
         let keeper = (status.keeper_pid > 0).then(|| process(status.keeper_pid));
@@ -169,7 +169,7 @@ pub(crate) struct Client {
 
 /// What ended a call.
 #[derive(Debug)]
-pub(crate) enum Ended {
+pub(crate) enum CallError {
     Failed(Failure),
     Closed,
 }
@@ -217,14 +217,14 @@ impl Client {
     }
 
     /// Waits for the answer to a request; pushes are kept.
-    pub(crate) fn answer(&mut self, number: u64) -> Result<(Reply, Vec<OwnedFd>), Ended> {
+    pub(crate) fn answer(&mut self, number: u64) -> Result<(Reply, Vec<OwnedFd>), CallError> {
         loop {
             match self.receive() {
-                None => return Err(Ended::Closed),
+                None => return Err(CallError::Closed),
                 Some((FromDaemon::Push(push), _)) => self.pushes.push(push),
                 Some((FromDaemon::Reply(found, Reply::Failed(failure)), _)) => {
                     assert!(found == number || found == 0);
-                    return Err(Ended::Failed(failure));
+                    return Err(CallError::Failed(failure));
                 }
                 Some((FromDaemon::Reply(found, reply), fds)) => {
                     assert_eq!(found, number);
@@ -234,8 +234,11 @@ impl Client {
         }
     }
 
-    pub(crate) fn try_call(&mut self, request: &Request) -> Result<(Reply, Vec<OwnedFd>), Ended> {
-        let number = self.try_send(request).map_err(|_| Ended::Closed)?;
+    pub(crate) fn try_call(
+        &mut self,
+        request: &Request,
+    ) -> Result<(Reply, Vec<OwnedFd>), CallError> {
+        let number = self.try_send(request).map_err(|_| CallError::Closed)?;
         self.answer(number)
     }
 
@@ -246,12 +249,16 @@ impl Client {
     /// The code that a request fails with.
     pub(crate) fn refused(&mut self, request: &Request) -> Code {
         match self.try_call(request) {
-            Err(Ended::Failed(failure)) => failure.code,
+            Err(CallError::Failed(failure)) => failure.code,
             other => panic!("{request:?} ended in {other:?}"),
         }
     }
 
-    pub(crate) fn try_hello(&mut self, channel: bool, resume: Option<Resume>) -> Result<(), Ended> {
+    pub(crate) fn try_hello(
+        &mut self,
+        channel: bool,
+        resume: Option<Resume>,
+    ) -> Result<(), CallError> {
         let hello = Hello { version: PROTOCOL_VERSION, name: "test".to_owned(), channel, resume };
         let (reply, fds) = self.try_call(&Request::Hello(hello))?;
         let Reply::Welcome(welcome) = reply else { panic!("{reply:?}") };

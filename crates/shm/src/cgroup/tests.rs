@@ -95,7 +95,7 @@ fn memory_is_admitted_up_to_the_margin_and_looked_at_again_in_time() {
     assert_eq!(headroom.take(100 * MIB, now), Ok(()));
     fs::write(root.path().join("sys/fs/cgroup/memory.current"), "104857600").unwrap();
     assert_eq!(headroom.take(24 * MIB + 1, now), Err(24 * MIB));
-    // Somebody else in the group took the rest.
+    // Another process of the group took the rest.
     fs::write(root.path().join("sys/fs/cgroup/memory.current"), "134217728").unwrap();
     assert_eq!(headroom.take(MIB, now), Ok(()), "what is believed for a moment");
     assert_eq!(headroom.take(MIB, now + LOOK_EVERY), Err(0));

@@ -54,7 +54,7 @@ pub struct ChannelClient {
     completions: Mutex<Consumer>,
     /// The number of the daemon's sleep that this client rang for last.
     rung: AtomicU32,
-    /// The number of the daemon's wait for this client's bell that it rang for last.
+    /// The number of the daemon's wait for this client's doorbell that it rang for last.
     told: AtomicU32,
 }
 
@@ -103,7 +103,7 @@ impl ChannelClient {
         let mut count = 0;
         for record in records {
             // A head out of range is a broken daemon. It gets no more records; the caller finds out
-            // as with a daemon that stands still.
+            // as with a daemon that hangs.
             if producer.room(&ring).unwrap_or(0) == 0 {
                 break;
             }
@@ -129,7 +129,7 @@ impl ChannelClient {
         }
     }
 
-    /// Another daemon took over, which numbers its sleeps anew. Ring it once after this.
+    /// Another daemon took over, which numbers its sleeps from the start. Ring it once after this.
     pub fn forget_rung(&self) {
         self.rung.store(0, Ordering::Relaxed);
         self.told.store(0, Ordering::Relaxed);
@@ -223,7 +223,7 @@ impl ChannelClient {
         self.layout.word(REFUSALS_LOST_AT).load(Ordering::Relaxed)
     }
 
-    /// Whether the daemon has parted from this connection. To be asked after a pin, which is void
+    /// Whether the daemon has closed this connection. To be asked after a pin, which is void
     /// then: the daemon may have looked at the ledger for the last time.
     #[inline]
     pub(crate) fn is_parted(&self) -> bool {
@@ -237,7 +237,7 @@ impl ChannelClient {
         self.layout.word(LEFT_AT).store(1, Ordering::Release);
     }
 
-    /// The event that the daemon wakes when it has sent this client a message, or parted from it.
+    /// The event that the daemon wakes when it has sent this client a message, or disconnected it.
     pub fn mail(&self) -> FutexEvent<'_> {
         self.layout.mail()
     }

@@ -25,7 +25,7 @@ use crate::wake_page::FutexEvent;
 /// The client broke the protocol of its ring: disconnect it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the client corrupted its submission ring: {0}")]
-pub struct Hostile(#[from] pub BadCursor);
+pub struct ProtocolViolation(#[from] pub BadCursor);
 
 /// The daemon's side of one client's channel.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ pub struct ChannelDaemon {
     lost: u64,
     refusals_lost: u64,
     touches_seen: u64,
-    /// The number of the next wait for the client's bell, odd.
+    /// The number of the next wait for the client's doorbell, odd.
     wait: u32,
 }
 
@@ -91,13 +91,13 @@ impl ChannelDaemon {
     }
 
     /// How many submissions wait to be drained.
-    pub fn pending(&self) -> Result<u64, Hostile> {
+    pub fn pending(&self) -> Result<u64, ProtocolViolation> {
         Ok(self.submissions.available(&self.layout.submissions())?)
     }
 
-    /// Has the client ring its bell with its next submission; until then the ring need not be
+    /// Has the client ring its doorbell with its next submission; until then the ring need not be
     /// looked at. False, and nothing has changed, when there is something in it, or it is broken.
-    pub fn await_bell(&mut self) -> bool {
+    pub fn await_doorbell(&mut self) -> bool {
         sleep_flag::prepare_to_sleep(self.layout.awaited(), self.wait);
         self.wait = self.wait.wrapping_add(2);
         let is_idle = self.pending() == Ok(0);
@@ -107,13 +107,17 @@ impl ChannelDaemon {
         is_idle
     }
 
-    /// The daemon looks at the ring by itself again: no bell is needed.
+    /// The daemon looks at the ring by itself again: no doorbell is needed.
     pub fn watch_submissions(&self) {
         sleep_flag::stay_awake(self.layout.awaited());
     }
 
     /// Copies up to `max` submissions with their positions out. Apply them, then [`Self::advance`].
-    pub fn drain(&mut self, max: usize, into: &mut Vec<(u64, Record)>) -> Result<usize, Hostile> {
+    pub fn drain(
+        &mut self,
+        max: usize,
+        into: &mut Vec<(u64, Record)>,
+    ) -> Result<usize, ProtocolViolation> {
         let ring = self.layout.submissions();
         let count = self.submissions.available(&ring)?.min(max as u64) as usize;
         into.extend((0..count).map(|_| self.submissions.pop(&ring)));
@@ -147,7 +151,7 @@ impl ChannelDaemon {
     /// client can see it.
     pub fn complete(&mut self, completion: &Completion) -> bool {
         let ring = self.layout.completions();
-        // A head out of range is a client that does not want to hear.
+        // A head out of range means a client that ignores its completions.
         let has_room = self.completions.room(&ring).is_ok_and(|room| room > 0)
             // A ring that is read to its end is not full, also in the simulator.
             && (edge::attempt(Attempt::Complete).is_ok() || !self.has_unread());
@@ -160,7 +164,7 @@ impl ChannelDaemon {
         has_room
     }
 
-    /// Refusals have a count of their own: after other losses no put is in doubt.
+    /// Refusals have their own count: after other losses no put is in doubt.
     fn count_lost(&mut self, completion: &Completion) {
         if matches!(completion, Completion::Refused { .. }) {
             self.refusals_lost = self.refusals_lost.wrapping_add(1);
@@ -183,7 +187,7 @@ impl ChannelDaemon {
         read != self.layout.word(COMPLETION_TAIL_AT).load(Ordering::Relaxed)
     }
 
-    /// Says whether the daemon has parted from the connection. A client whose pin does not come
+    /// Says whether the daemon has closed the connection. A client whose pin does not come
     /// before this gives it up again, so [`Self::pins`] tells all that will ever be held.
     pub fn set_parted(&self, parted: bool) {
         disconnect_word::set(self.layout.word(PARTED_AT), parted);

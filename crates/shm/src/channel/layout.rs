@@ -75,7 +75,7 @@ impl Layout {
         &self.0.shared(SLEEPERS_AT, 1)[0]
     }
 
-    /// Whether the daemon waits for the client's bell before it looks at the submissions.
+    /// Whether the daemon waits for the client's doorbell before it looks at the submissions.
     #[inline(always)]
     pub(super) fn awaited(&self) -> &AtomicU32 {
         &self.0.shared(AWAITED_AT, 1)[0]

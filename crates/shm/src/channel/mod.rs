@@ -12,5 +12,5 @@ mod pages;
 mod tests;
 
 pub use client::{ChannelClient, InFlight};
-pub use daemon::{ChannelDaemon, Hostile};
+pub use daemon::{ChannelDaemon, ProtocolViolation};
 pub use layout::CHANNEL_BYTES;

@@ -73,18 +73,18 @@ impl Pages {
         let mut page = pages.start;
         while page < pages.end {
             let data = rustix::fs::seek(&file, SeekFrom::Data(at(page)));
-            let (first, behind) = match data.map(page_of) {
+            let (first, end) = match data.map(page_of) {
                 Ok(first) if first < pages.end => {
                     let hole = rustix::fs::seek(&file, SeekFrom::Hole(at(first))).map(page_of);
                     // Without an answer every page has to be looked at.
                     (first, hole.map_or(pages.end, |hole| hole.clamp(first + 1, pages.end)))
                 }
-                // Nothing behind this page, or nothing below the mark.
+                // No pages with data after this page, or none below the mark.
                 Ok(_) | Err(rustix::io::Errno::NXIO) => return,
                 Err(_) => (page, pages.end),
             };
-            (first..behind).for_each(|page| self.note(page));
-            page = behind;
+            (first..end).for_each(|page| self.note(page));
+            page = end;
         }
     }
 }

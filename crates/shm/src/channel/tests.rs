@@ -97,17 +97,17 @@ fn a_sleeping_daemon_is_to_be_rung() {
 #[test]
 fn a_daemon_that_looks_elsewhere_is_to_be_rung_until_it_was() {
     let mut pair = Pair::new();
-    assert!(pair.daemon.await_bell());
+    assert!(pair.daemon.await_doorbell());
     let first = pair.client.submit(&record(0), &pair.reader).unwrap();
     assert!(first.must_ring);
-    // Another thread may not count on a bell that has not rung yet.
+    // Another thread may not count on a doorbell that has not rung yet.
     assert!(pair.client.submit(&record(1), &pair.reader).unwrap().must_ring);
     pair.client.rang(&first);
     assert!(!pair.client.submit(&record(2), &pair.reader).unwrap().must_ring);
-    assert!(!pair.daemon.await_bell(), "there is something in the ring");
+    assert!(!pair.daemon.await_doorbell(), "there is something in the ring");
     assert!(!pair.client.submit(&record(3), &pair.reader).unwrap().must_ring);
     pair.daemon.drain(usize::MAX, &mut Vec::new()).unwrap();
-    assert!(pair.daemon.await_bell());
+    assert!(pair.daemon.await_doorbell());
     assert!(pair.client.submit(&record(4), &pair.reader).unwrap().must_ring, "another wait");
     pair.daemon.watch_submissions();
     assert!(!pair.client.submit(&record(5), &pair.reader).unwrap().must_ring);
@@ -131,7 +131,7 @@ fn threads_that_wait_for_the_head_are_woken() {
             .map(|position| scope.spawn(|| client.wait_applied(*position, Some(deadline)).unwrap()))
             .collect();
         for _ in &waits {
-            // The wake-up is only tried in earnest when somebody sleeps.
+            // The wake-up is only tried when a thread sleeps.
             while sleepers.load(Ordering::Relaxed) == 0 {
                 std::thread::yield_now();
             }
@@ -268,7 +268,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     /// Whatever a client writes wherever, the daemon copies out no more than the rings hold and
-    /// ends in an answer or in `Hostile`.
+    /// ends in an answer or in `ProtocolViolation`.
     #[test]
     fn garbage_in_the_channel_does_no_harm(
         writes in proptest::collection::vec((0..CHANNEL_BYTES / 8, any::<u64>()), 0..100),

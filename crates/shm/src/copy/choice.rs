@@ -27,7 +27,7 @@ const WAYS: [Way; 3] = [Way::Lines, Way::Pages, Way::Ordinary];
 /// How often each way is tried before the fastest is taken.
 const FIRST_TRIES: u64 = 2;
 
-/// One piece in so many tries a way that may have become the fastest.
+/// One piece out of this many tries a way that may have become the fastest.
 const TRY_EVERY: u64 = 64;
 
 /// What is known about the ways for copies of one size class.
@@ -65,11 +65,11 @@ impl Choice {
         let found = u64::try_from(picoseconds / bytes.max(1) as u128).unwrap_or(u64::MAX).max(1);
         let cost = &self.costs[WAYS.iter().position(|known| *known == way).unwrap_or(0)];
         let known = cost.load(Ordering::Relaxed);
-        let told = match known {
+        let estimate = match known {
             0 => found,
             _ => known - known / 4 + found.clamp(known / 2, known.saturating_mul(2)) / 4,
         };
-        cost.store(told.max(1), Ordering::Relaxed);
+        cost.store(estimate.max(1), Ordering::Relaxed);
     }
 }
 

@@ -40,7 +40,7 @@ pub enum Mutation {
     /// A client keeps its mappings although completions from the daemon were lost.
     KeepStaleMapping,
     /// A session is forgotten when its connection ends, although its process lives.
-    ForgetLingering,
+    ForgetDetached,
     /// Pages that the store wants given back are kept.
     DropWithoutPunch,
     /// Questions are answered before the rings are drained.

@@ -28,7 +28,7 @@ pub trait World {
     fn parent_id(&self) -> Option<u32>;
     /// A descriptor that becomes readable when the process ends.
     fn open_process(&self, pid: u32) -> io::Result<OwnedFd>;
-    /// Who a process is.
+    /// The identity of a process.
     fn peer(&self, pid: u32) -> Peer;
     /// Whether the process that runs is being ended: nothing that it still does is seen by others.
     fn is_ending(&self) -> bool;

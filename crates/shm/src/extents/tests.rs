@@ -18,7 +18,7 @@ fn found(table: &ExtentTable, extent: ExtentId) -> Option<(u64, u64)> {
     table.lookup(extent).map(|mapped| (mapped.base, mapped.bytes))
 }
 
-fn told(map: &ReadMap) -> Option<(u64, u64)> {
+fn read(map: &ReadMap) -> Option<(u64, u64)> {
     Some((map.base().addr() as u64, map.bytes()))
 }
 
@@ -29,7 +29,7 @@ fn an_extent_is_found_while_it_is_mapped() {
     {
         assert_eq!(table.lookup(extent), None);
         let map = map(2);
-        let expected = told(&map);
+        let expected = read(&map);
         table.insert(extent, map).unwrap();
         assert_eq!(found(&table, extent), expected);
         table.insert(extent, self::map(2)).unwrap();
@@ -44,7 +44,7 @@ fn an_extent_is_found_while_it_is_mapped() {
     assert_eq!(table.count(), 0);
 }
 
-/// A client that did not hear of the end of an extent kept its mapping for good: when the number
+/// A client that missed the end of an extent kept its mapping for good: when the number
 /// came back, it read the bytes of the earlier extent, or beyond the end of its mapping.
 #[test]
 fn an_extent_is_never_taken_for_one_before_it() {
@@ -53,7 +53,7 @@ fn an_extent_is_never_taken_for_one_before_it() {
     table.insert(old, map(1)).unwrap();
     assert_eq!(table.lookup(new), None);
     let newer = map(3);
-    let expected = told(&newer);
+    let expected = read(&newer);
     table.insert(new, newer).unwrap();
     assert_eq!(table.lookup(old), None, "the entry belongs to the new one");
     assert_eq!(found(&table, new), expected);
@@ -125,7 +125,7 @@ proptest! {
             match step {
                 0 => {
                     let map = map(birth);
-                    let expected = told(&map).unwrap();
+                    let expected = read(&map).unwrap();
                     table.insert(extent, map).unwrap();
                     let later = newest.get(&place).is_some_and(|it| it.birth() > birth);
                     if !later && !kept.contains_key(&extent) {

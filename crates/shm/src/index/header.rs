@@ -1,4 +1,4 @@
-//! What stands before the slots of a table.
+//! The header of a table, before its slots.
 
 use std::io;
 

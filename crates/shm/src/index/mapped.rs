@@ -93,7 +93,8 @@ impl IndexReader {
         let base = region.base().wrapping_add(HEADER_BYTES as usize).cast::<Slot>();
         tables.push(Box::new(Table { base, slots, number, key }));
         if let Some(table) = tables.last() {
-            // Pairs with the acquire in `table`: who sees the table sees its memory mapped.
+            // Pairs with the acquire in `table`: a thread that sees the table sees its memory
+            // mapped.
             self.current.store(std::ptr::from_ref::<Table>(table).cast_mut(), Ordering::Release);
         }
         if !in_place && let Some(region) = old.last_mut() {
@@ -151,7 +152,7 @@ impl IndexReader {
 
     #[inline]
     fn table(&self) -> &Table {
-        // SAFETY: `new` published a table before anybody could call this, and the boxes that the
+        // SAFETY: `new` published a table before any thread could call this, and the boxes that the
         // pointer ever pointed to are kept as long as `self`.
         unsafe { &*self.current.load(Ordering::Acquire) }
     }
@@ -170,7 +171,7 @@ impl Table {
     #[inline]
     fn slots(&self) -> &[Slot] {
         const { assert_shared::<Slot>() };
-        // SAFETY: at `base`, behind the header, a region has at least this many slots, which stay
+        // SAFETY: at `base`, after the header, a region has at least this many slots, which stay
         // readable (of this table, a later one, or zeroes) as long as the `IndexReader` that hands
         // out `&self`.
         unsafe { std::slice::from_raw_parts(self.base, self.slots) }
@@ -180,7 +181,7 @@ impl Table {
 /// Only what is made of atomics may be looked at in a region.
 const fn assert_shared<T: Shared>() {}
 
-/// What the header of a table with so many slots says is its key.
+/// The key in the header of a table with this many slots.
 fn read_key(memfd: &Memfd, slots: u64) -> io::Result<HashKey> {
     let map = ReadMap::new(memfd, HEADER_BYTES, Populate::No)?;
     let header = Header(map.shared(0, Header::WORDS)).read();

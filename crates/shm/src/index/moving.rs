@@ -61,7 +61,7 @@ enum Phase {
     /// The next one is being filled.
     Copying(Box<TableCopy>),
     /// The store is being told. By old number, the new numbers.
-    Telling { moved: Vec<u32>, told: usize },
+    Notifying { moved: Vec<u32>, notified: usize },
 }
 
 #[derive(Debug)]
@@ -119,7 +119,7 @@ impl Index {
     pub fn at(&self, slot: SlotNo) -> u32 {
         let at = slot & !TABLE_BIT;
         match &self.phase {
-            Phase::Telling { moved, .. } if slot & TABLE_BIT != self.bit => moved[at as usize],
+            Phase::Notifying { moved, .. } if slot & TABLE_BIT != self.bit => moved[at as usize],
             _ => at,
         }
     }
@@ -185,9 +185,9 @@ impl Index {
     pub fn step(&mut self, new: NewTable<'_>, moved: &mut dyn FnMut(u32, SlotNo)) -> Step {
         match &mut self.phase {
             Phase::Settled => self.begin(new),
-            Phase::Copying(_) => self.go_on_copying(),
-            Phase::Telling { .. } => {
-                self.go_on_telling(moved);
+            Phase::Copying(_) => self.continue_copying(),
+            Phase::Notifying { .. } => {
+                self.continue_notifying(moved);
                 Step::Quiet
             }
         }
@@ -224,7 +224,7 @@ impl Index {
         Step::Refused(error)
     }
 
-    fn go_on_copying(&mut self) -> Step {
+    fn continue_copying(&mut self) -> Step {
         let Phase::Copying(copying) = &mut self.phase else { return Step::Quiet };
         let slots = self.table.slots();
         let more = if self.table.is_nearly_full() { slots } else { SLOTS_PER_INSERT };
@@ -265,7 +265,7 @@ impl Index {
         match std::mem::replace(&mut self.phase, Phase::Settled) {
             Phase::Copying(copying) => {
                 let TableCopy { next, moved, .. } = *copying;
-                self.phase = Phase::Telling { moved, told: 0 };
+                self.phase = Phase::Notifying { moved, notified: 0 };
                 self.bit ^= TABLE_BIT;
                 Some(std::mem::replace(&mut self.table, next))
             }
@@ -276,16 +276,16 @@ impl Index {
         }
     }
 
-    fn go_on_telling(&mut self, tell: &mut dyn FnMut(u32, SlotNo)) {
-        let Phase::Telling { told, .. } = &mut self.phase else { return };
-        let end = told.saturating_add(SLOTS_PER_INSERT).min(self.table.slots());
-        for at in *told as u32..end as u32 {
+    fn continue_notifying(&mut self, notify: &mut dyn FnMut(u32, SlotNo)) {
+        let Phase::Notifying { notified, .. } = &mut self.phase else { return };
+        let end = notified.saturating_add(SLOTS_PER_INSERT).min(self.table.slots());
+        for at in *notified as u32..end as u32 {
             if matches!(self.table.state(at), State::Live | State::Hidden) {
-                tell(self.table.image(at).record, at | self.bit);
+                notify(self.table.image(at).record, at | self.bit);
             }
         }
-        self.steps += (end - *told) as u64;
-        *told = end;
+        self.steps += (end - *notified) as u64;
+        *notified = end;
         if end == self.table.slots() {
             self.phase = Phase::Settled;
         }
@@ -357,7 +357,7 @@ mod tests {
         fn insert(&mut self, number: u64) {
             let (slots, before) = (&mut self.slots, self.index.steps());
             let mut tell = |record, slot| {
-                slots.get_mut(&record).expect("it is told of what is there").0 = slot;
+                slots.get_mut(&record).expect("only present records are renumbered").0 = slot;
             };
             if let Step::Complete = self.index.step((self.tables + 1, &other_key), &mut tell) {
                 self.tables += 1;
@@ -385,7 +385,7 @@ mod tests {
     }
 
     /// The index copied its whole table on the loop thread when it grew: with 600,000 objects,
-    /// everybody waited for half a second.
+    /// every client waited for half a second.
     #[test]
     fn a_table_grows_a_few_slots_at_a_time_while_objects_come_and_go() {
         let table = IndexWriter::create(1, 4096, HashKey::EXAMPLE).unwrap();
@@ -450,7 +450,7 @@ mod tests {
         }
     }
 
-    /// A table that was large once kept its memory for ever.
+    /// A table that was large once kept its memory forever.
     #[test]
     fn a_table_of_which_little_is_used_gets_smaller_while_objects_come() {
         let table = IndexWriter::create(1, 1 << 18, HashKey::EXAMPLE).unwrap();

@@ -238,9 +238,9 @@ fn crowding(number: u64) -> ObjectId {
     ObjectId::new(bytes)
 }
 
-/// The constants of the hash were fixed, so anybody could choose ids that share a home slot: with
-/// 80,000 of them each look that fell among them took 157 us, a full ring of them 0.9 s. The key is
-/// random now, but clients can read it.
+/// The constants of the hash were fixed, so any client could choose ids that share a home slot:
+/// with 80,000 of them each look that fell among them took 157 us, a full ring of them 0.9 s. The
+/// key is random now, but clients can read it.
 #[test]
 fn ids_that_were_chosen_to_crowd_are_found_within_a_bounded_probe() {
     let mut node = Node::new(1 << 14);
@@ -267,8 +267,8 @@ fn ids_that_were_chosen_to_crowd_are_found_within_a_bounded_probe() {
         assert_eq!(is_near, number < PROBES_MAX as u64, "{number}");
         let seen = look(&node, number, None);
         assert_eq!(matches!(seen, Lookup::Pinned(_)), is_near, "a probe has a bound");
-        let told = look(&node, number, Some(place(&node, number)));
-        let Lookup::Pinned(pin) = told else { panic!("its slot was named: {told:?}") };
+        let lookup = look(&node, number, Some(place(&node, number)));
+        let Lookup::Pinned(pin) = lookup else { panic!("its slot was named: {lookup:?}") };
         assert_eq!(pin.words.image().serial, number + 1);
     }
     assert_eq!(node.index.strays() as u64, crowd - PROBES_MAX as u64);

@@ -14,7 +14,7 @@ use crate::table::{Counts, TableWriter};
 /// The fewest slots of a table: one page.
 const SLOTS_MIN: usize = 64;
 
-/// A table with at least so many slots is replaced by a smaller one when few are used: 4 MiB.
+/// A table with at least this many slots is replaced by a smaller one when few are used: 4 MiB.
 const SLOTS_KEPT: usize = 1 << 16;
 
 /// How many objects of a table may lie where no probe finds them before the next table gets another
@@ -170,7 +170,7 @@ impl IndexWriter {
         self.table.show(slot as usize);
     }
 
-    /// Drops a hidden object that nobody pins. Its memory is free to be used again.
+    /// Drops a hidden object without pins. Its memory is free to be used again.
     pub fn remove(&mut self, slot: u32) {
         self.table.remove(slot as usize);
     }
@@ -208,7 +208,7 @@ impl IndexWriter {
         self.slots() > SLOTS_KEPT && (counts.live + counts.hidden) * 8 < self.slots()
     }
 
-    /// Whether so many objects lie where no probe finds them that they are to be spread anew.
+    /// Whether enough objects lie where no probe finds them to rehash the table.
     pub fn is_crowded(&self) -> bool {
         self.strays() > STRAYS_MAX
     }
@@ -233,8 +233,8 @@ impl IndexWriter {
 
     /// A new table with the same objects: a quarter larger, so that no table is emptier than three
     /// fifths for long, of the same size when only tombstones were to blame, or half as large when
-    /// few slots are used. `moved` hears each object's record and new slot, and nothing when there
-    /// is no memory for the table.
+    /// few slots are used. `moved` is called with each object's record and new slot, and nothing
+    /// when there is no memory for the table.
     ///
     /// The caller announces it with [`crate::ControlDaemon::set_table`] and never writes to the
     /// old one again.

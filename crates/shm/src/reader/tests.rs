@@ -222,7 +222,7 @@ fn a_strict_object_cannot_be_changed_even_by_its_writer() {
 /// A client that slept missed what it was told: the completion ring holds so much and no more. It
 /// kept the mappings of extents that were gone, for good.
 #[test]
-fn what_the_client_was_not_told_it_finds_on_the_control_page() {
+fn what_the_client_was_not_notified_of_it_finds_on_the_control_page() {
     let node = Node::new();
     node.control.set_writer(EXTENT, 5);
     node.map_extent();

@@ -35,9 +35,9 @@ fn messages_past_their_limits_are_not_sent() {
         |result: io::Result<()>| result.unwrap_err().kind() == io::ErrorKind::InvalidInput;
     assert!(refused(one.send(&[], &[])), "it would read as the end");
     assert!(refused(one.send(&vec![0; FRAME_BYTES_MAX + 1], &[])));
-    let bell = Doorbell::new().unwrap();
-    assert!(refused(one.send(b"x", &[bell.as_fd(); FRAME_FDS_MAX + 1])));
-    one.send(b"x", &[bell.as_fd(); FRAME_FDS_MAX]).unwrap();
+    let doorbell = Doorbell::new().unwrap();
+    assert!(refused(one.send(b"x", &[doorbell.as_fd(); FRAME_FDS_MAX + 1])));
+    one.send(b"x", &[doorbell.as_fd(); FRAME_FDS_MAX]).unwrap();
     let received = other.recv(&mut Vec::new(), true).unwrap();
     assert_eq!((received.fds.len(), received.truncated), (FRAME_FDS_MAX, false));
 }
@@ -45,17 +45,17 @@ fn messages_past_their_limits_are_not_sent() {
 #[test]
 fn descriptors_arrive_working_and_close_on_exec() {
     let (one, other) = pair();
-    let bell = Doorbell::new().unwrap();
-    one.send(b"bell", &[bell.as_fd()]).unwrap();
+    let doorbell = Doorbell::new().unwrap();
+    one.send(b"doorbell", &[doorbell.as_fd()]).unwrap();
     let mut received = other.recv(&mut Vec::new(), true).unwrap();
     let fd = received.fds.pop().unwrap();
     assert!(rustix::io::fcntl_getfd(&fd).unwrap().contains(rustix::io::FdFlags::CLOEXEC));
     Doorbell::adopt(fd).ring().unwrap();
-    assert!(bell.answer().unwrap());
+    assert!(doorbell.answer().unwrap());
 }
 
 #[test]
-fn what_is_too_long_for_us_is_told() {
+fn a_message_that_is_too_long_is_reported() {
     let (one, other) = pair();
     // A peer that keeps no limits sends a longer message than a frame may have.
     let long = vec![1; FRAME_BYTES_MAX + 10];
@@ -64,8 +64,8 @@ fn what_is_too_long_for_us_is_told() {
     assert_eq!((received.bytes, received.truncated), (FRAME_BYTES_MAX, true));
 
     // And one with more descriptors than a message may carry.
-    let bell = Doorbell::new().unwrap();
-    let fds = vec![bell.as_fd(); FRAME_FDS_MAX + 4];
+    let doorbell = Doorbell::new().unwrap();
+    let fds = vec![doorbell.as_fd(); FRAME_FDS_MAX + 4];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FRAME_FDS_MAX + 4))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     assert!(ancillary.push(SendAncillaryMessage::ScmRights(&fds)));
@@ -77,7 +77,7 @@ fn what_is_too_long_for_us_is_told() {
 }
 
 #[test]
-fn a_full_connection_does_not_block_who_does_not_want_to() {
+fn a_full_connection_does_not_block_a_nonblocking_send() {
     let (one, other) = pair();
     let message = vec![0; 4096];
     let full = loop {
@@ -184,7 +184,7 @@ fn a_socket_that_is_served_is_not_taken_although_its_lock_was_removed() {
     assert!(matches!(Listener::bind(&path, 0o600), Err(BindError::AlreadyRunning { .. })));
     assert!(Connection::connect(&path).is_ok());
     drop(first);
-    assert!(Listener::bind(&path, 0o600).is_ok(), "nobody serves it any more");
+    assert!(Listener::bind(&path, 0o600).is_ok(), "it is not served any more");
 }
 
 #[test]

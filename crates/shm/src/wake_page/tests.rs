@@ -22,7 +22,7 @@ fn words(event: &FutexEvent<'_>) -> (u32, Option<u32>) {
     (event.word.load(Ordering::Relaxed), processor)
 }
 
-/// As if the sleeper were on another processor than everybody.
+/// As if the sleeper were on another processor than all the others.
 fn move_away(event: &FutexEvent<'_>) {
     event.processor.unwrap().store(u32::MAX, Ordering::Relaxed);
 }
@@ -30,13 +30,14 @@ fn move_away(event: &FutexEvent<'_>) {
 #[test]
 fn a_sleeper_is_woken_through_another_mapping() {
     let (one, other) = pages();
-    let (mail, news) = (AtomicU32::new(0), AtomicU32::new(0));
+    let (mail, changes) = (AtomicU32::new(0), AtomicU32::new(0));
     let is_sealed = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let event = one.event(&id(1));
             while !is_sealed.load(Ordering::Acquire) {
-                let set = [event.set(), FutexEvent::new(&mail).set(), FutexEvent::new(&news).set()];
+                let set =
+                    [event.set(), FutexEvent::new(&mail).set(), FutexEvent::new(&changes).set()];
                 move_away(&event);
                 if !is_sealed.load(Ordering::Acquire) {
                     sleep(set, LONG).unwrap();
@@ -58,8 +59,8 @@ fn a_sleeper_is_woken_through_another_mapping() {
 #[test]
 fn each_of_the_events_ends_the_sleep() {
     let (page, _) = pages();
-    let (mail, news) = (AtomicU32::new(0), AtomicU32::new(0));
-    let events = [page.event(&id(1)), FutexEvent::new(&mail), FutexEvent::new(&news)];
+    let (mail, changes) = (AtomicU32::new(0), AtomicU32::new(0));
+    let events = [page.event(&id(1)), FutexEvent::new(&mail), FutexEvent::new(&changes)];
     for event in &events {
         let set = events.map(|event| event.set());
         assert_eq!(sleep(set, SHORT).unwrap(), Outcome::TimedOut);
@@ -69,7 +70,7 @@ fn each_of_the_events_ends_the_sleep() {
 }
 
 #[test]
-fn nobody_is_told_who_has_not_set_the_event() {
+fn only_a_waiter_that_set_the_event_is_woken() {
     let (page, _) = pages();
     let event = page.event(&id(1));
     page.hint(&id(1)).unwrap();
@@ -77,7 +78,7 @@ fn nobody_is_told_who_has_not_set_the_event() {
     assert_eq!(words(&event), (0, Some(0)), "one load, and nothing written");
 }
 
-/// A client that is killed in its sleep leaves the event set; the first news clear it.
+/// A client that is killed in its sleep leaves the event set; the first wake-up clears it.
 #[test]
 fn an_event_that_was_left_set_wakes_once() {
     let (page, _) = pages();
@@ -94,7 +95,7 @@ fn an_event_that_was_left_set_wakes_once() {
 #[test]
 fn a_sleeper_on_the_same_processor_is_left_to_the_daemon() {
     let (page, _) = pages();
-    // In a thread of its own, which stays where it is.
+    // In a separate thread, which stays where it is.
     let pinned = std::thread::spawn(move || {
         let mut here = rustix::thread::CpuSet::new();
         here.set(rustix::thread::sched_getcpu());
@@ -112,7 +113,7 @@ fn a_sleeper_on_the_same_processor_is_left_to_the_daemon() {
 }
 
 #[test]
-fn news_of_another_object_in_the_same_place_are_told_apart() {
+fn a_wake_up_for_another_object_in_the_same_place_is_recognized() {
     let (page, _) = pages();
     let (here, topic) = place(&id(1));
     let neighbour = (2..).map(id).find(|other| place(other).0 == here).unwrap();

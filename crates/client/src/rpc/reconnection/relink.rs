@@ -12,8 +12,9 @@ use crate::interrupt;
 use crate::rpc::{Rpc, State, ring};
 
 impl Rpc {
-    /// Whether the caller is to mend the connection with this number. Waits while another does.
-    pub(crate) fn claim_mending(
+    /// Whether the caller is to reconnect the connection with this number. Waits while another
+    /// does.
+    pub(crate) fn claim_reconnect(
         &self,
         link_number: u64,
         deadline: Deadline,
@@ -21,12 +22,13 @@ impl Rpc {
         loop {
             let mut state = self.lock();
             let until = interrupt::step(deadline);
-            let others = |it: &State| it.mending && it.link_number == link_number && !it.closed;
+            let others =
+                |it: &State| it.reconnecting && it.link_number == link_number && !it.closed;
             while others(&state) && !until.is_past() {
                 state = self.sleep(state, until);
             }
             if !others(&state) {
-                return Ok(state.begin_mending(link_number));
+                return Ok(state.begin_reconnect(link_number));
             }
             drop(state);
             if deadline.is_past() {
@@ -36,55 +38,55 @@ impl Rpc {
         }
     }
 
-    /// The caller who mends has no more time: another thread goes on where it stopped.
-    pub(crate) fn leave_mending(&self) {
+    /// The caller that reconnects has no more time: another thread goes on where it stopped.
+    pub(crate) fn leave_reconnect(&self) {
         let mut state = self.lock();
-        state.mending = false;
-        self.tell_all(&state);
+        state.reconnecting = false;
+        self.notify_all_threads(&state);
     }
 
     /// Goes on with a new connection, to the daemon of this epoch: everything unanswered is asked
     /// again.
     pub(crate) fn relink(&self, link: Connection, epoch: u64) {
         let mut state = self.lock();
-        state.end_mending();
+        state.end_reconnect();
         if !state.closed {
             state.link = Some(Arc::new(link));
             state.linked = Some(LastConnection { at: edge::now(), epoch });
         }
         state.sent_unread = 0;
         state.requests.send_again();
-        self.tell_all(&state);
+        self.notify_all_threads(&state);
         drop(self.send(state));
     }
 
-    /// Everything unanswered fails, and the connection is mended all the same.
+    /// Everything unanswered fails, and the connection is restored all the same.
     pub(crate) fn fail_all(&self, why: &dyn Fn() -> Error) {
         let mut state = self.lock();
         let signals = state.requests.fail_all(why);
-        self.tell_all(&state);
+        self.notify_all_threads(&state);
         drop(state);
         signals.iter().for_each(|signal| ring(signal));
     }
 
-    /// The connection could not be mended: everything unanswered fails. A later request tries
+    /// The connection could not be restored: everything unanswered fails. A later request tries
     /// again.
     pub(crate) fn give_up(&self, why: &dyn Fn() -> Error) {
         let mut state = self.lock();
-        state.end_mending();
+        state.end_reconnect();
         let signals = state.requests.fail_all(why);
-        self.tell_all(&state);
+        self.notify_all_threads(&state);
         drop(state);
         signals.iter().for_each(|signal| ring(signal));
     }
 }
 
 impl State {
-    fn begin_mending(&mut self, link_number: u64) -> ReconnectClaim {
+    fn begin_reconnect(&mut self, link_number: u64) -> ReconnectClaim {
         if self.link_number != link_number || self.closed {
             return ReconnectClaim::Done;
         }
-        self.mending = true;
+        self.reconnecting = true;
         self.link = None;
         let broken = self.broken.unwrap_or_else(|| {
             let at_once = self.linked.take().filter(|linked| edge::since(linked.at) < AT_ONCE);
@@ -96,8 +98,8 @@ impl State {
         ReconnectClaim::Mine(broken)
     }
 
-    fn end_mending(&mut self) {
-        self.mending = false;
+    fn end_reconnect(&mut self) {
+        self.reconnecting = false;
         self.broken = None;
         self.link = None;
         self.link_number += 1;

@@ -1,4 +1,4 @@
-//! Ending connections, sessions and the clients behind them.
+//! Ending connections, sessions and their clients.
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use plasmon_shm::deadline::Deadline;
 use plasmon_shm::edge::{self, Mutation};
 use plasmon_store::{ClientNo, Event};
 
-use super::{DisconnectReason, ORPHAN_LINGER, RETURN_WITHIN, UNREAD_MAX};
+use super::{DisconnectReason, RETURN_WITHIN, STARTER_GONE_LINGER, UNREAD_MAX};
 use crate::core::Core;
 use crate::core::requests::SLICE;
 use crate::core::send::send;
@@ -26,7 +26,7 @@ impl Core {
         self.dismiss(client, number, Failure::of(Code::BadRequest).with_detail(why));
     }
 
-    /// Tells a client why, and parts from it when the turn is over.
+    /// Tells a client why, and disconnects it when the turn is over.
     pub(in crate::core) fn dismiss(&mut self, client: ClientNo, number: u64, failure: Failure) {
         self.reply(client, number, &Reply::Failed(failure), Vec::new());
         self.departures.clients.insert(client, DisconnectReason::Dismissed);
@@ -37,17 +37,17 @@ impl Core {
         self.departures.clients.get(&client) == Some(&DisconnectReason::Dismissed)
     }
 
-    /// Has a client go that does not hear the daemon any more.
+    /// Disconnects a client that does not read from the daemon any more.
     pub(in crate::core) fn leave(&mut self, client: ClientNo) {
         self.departures.clients.entry(client).or_insert(DisconnectReason::Gone);
     }
 
-    /// Ends the clients that must go, and those that are found gone when others hear of it, for as
-    /// long as a turn may take.
+    /// Ends the clients that must go, and those that turn out to be gone while others are notified,
+    /// for as long as a turn may take.
     pub(in crate::core) fn part_leaving(&mut self) {
         let begun = edge::now();
-        while let Some((client, parting)) = self.departures.clients.pop_first() {
-            self.let_leave(client, parting);
+        while let Some((client, reason)) = self.departures.clients.pop_first() {
+            self.let_leave(client, reason);
             if edge::since(begun) >= SLICE {
                 return;
             }
@@ -57,21 +57,21 @@ impl Core {
     /// Ends a client that is told why before anything else happens.
     pub(in crate::core) fn dismiss_now(&mut self, client: ClientNo, number: u64, failure: Failure) {
         self.dismiss(client, number, failure);
-        if let Some(parting) = self.departures.clients.remove(&client) {
-            self.let_leave(client, parting);
+        if let Some(reason) = self.departures.clients.remove(&client) {
+            self.let_leave(client, reason);
         }
     }
 
-    fn let_leave(&mut self, client: ClientNo, parting: DisconnectReason) {
-        if parting == DisconnectReason::Dismissed {
-            self.say_goodbye(client);
+    fn let_leave(&mut self, client: ClientNo, reason: DisconnectReason) {
+        if reason == DisconnectReason::Dismissed {
+            self.flush_and_shut_down(client);
         }
         self.part(client);
         self.flush_all();
     }
 
     /// Sends a client what it is still to be told.
-    fn say_goodbye(&mut self, client: ClientNo) {
+    fn flush_and_shut_down(&mut self, client: ClientNo) {
         let Some(peer) = self.peers.get_mut(client) else { return };
         // A client that does not read is closed silently.
         let _ = send(peer, &mut self.passing);
@@ -130,7 +130,7 @@ impl Core {
         let session = self.store.directory().sessions.get(session);
         session.is_some_and(|session| !session.is_dead() && !session.has_left())
             && self.store.is_lent_to(client)
-            && !edge::is_broken(Mutation::ForgetLingering)
+            && !edge::is_broken(Mutation::ForgetDetached)
     }
 
     /// The client may be writing, and may come back.
@@ -139,10 +139,10 @@ impl Core {
         let Some(peer) = self.peers.part(client) else { return };
         self.close_peer(peer);
         self.unsent.remove(client);
-        self.feed(Event::Part(client));
+        self.apply_event(Event::Part(client));
         self.shared().sessions.part(session);
         self.looks.begin(session, edge::now());
-        self.wait_for_company();
+        self.arm_idle_exit();
     }
 
     fn end_client(&mut self, client: ClientNo) {
@@ -155,13 +155,13 @@ impl Core {
         }
         self.unsent.remove(client);
         if was_known {
-            self.feed(Event::Disconnect(client));
+            self.apply_event(Event::Disconnect(client));
         }
         if let Some((session, doorbell)) = self.shared().sessions.disconnect(client) {
             self.rings.unwatch(session, doorbell.as_ref());
             self.outlive(session);
         }
-        self.wait_for_company();
+        self.arm_idle_exit();
     }
 
     fn close_peer(&mut self, mut peer: Box<Peer>) {
@@ -180,7 +180,7 @@ impl Core {
     pub(in crate::core) fn outlive(&mut self, session: SessionNo) {
         let is_over = |session: &crate::sessions::Session| session.is_dead() || session.has_left();
         let is_over = self.shared().sessions.get(session).is_some_and(is_over);
-        if is_over || edge::is_broken(Mutation::ForgetLingering) {
+        if is_over || edge::is_broken(Mutation::ForgetDetached) {
             self.end_session(session);
             return;
         }
@@ -199,7 +199,7 @@ impl Core {
             return;
         }
         // What only that process had mapped is free now.
-        self.departing.hurry(edge::now());
+        self.dropped_extents.hurry(edge::now());
         match self.shared().sessions.get(no).and_then(|session| session.client) {
             // Parting notices that the process is dead and ends the session.
             Some(client) => self.leave(client),
@@ -228,7 +228,7 @@ impl Core {
     /// Watches the processes whose sessions were taken over.
     pub(in crate::core) fn watch_processes(&mut self) {
         for (no, session) in self.store.directory().sessions.iter() {
-            // Its end is then noticed when the next session parts from the daemon.
+            // Its end is then noticed when the next session ends.
             if let Err(error) = self.poll.add(&session.process, Source::Process(no.0)) {
                 tracing::error!(pid = session.pid, %error, "a client's process cannot be watched");
             }
@@ -239,7 +239,7 @@ impl Core {
     pub(in crate::core) fn starter_ended(&mut self) {
         if self.lifetime.starter.ended(&self.poll) {
             tracing::info!("the process that started this store has ended");
-            self.wait_for_company();
+            self.arm_idle_exit();
         }
     }
 
@@ -248,14 +248,15 @@ impl Core {
     }
 
     /// Starts to count the time without clients.
-    pub(in crate::core) fn wait_for_company(&mut self) {
-        let is_orphan = self.lifetime.starter.is_gone();
-        let ends = self.config.end_with_last_client || self.lifetime.is_displaced || is_orphan;
+    pub(in crate::core) fn arm_idle_exit(&mut self) {
+        let is_starter_gone = self.lifetime.starter.is_gone();
+        let ends =
+            self.config.end_with_last_client || self.lifetime.is_displaced || is_starter_gone;
         if !ends || !self.peers.is_empty() {
             return;
         }
-        let linger = if is_orphan { ORPHAN_LINGER } else { self.linger() };
-        // After a restart, everybody who is still alive is about to come back.
+        let linger = if is_starter_gone { STARTER_GONE_LINGER } else { self.linger() };
+        // After a restart, every client that is still alive is about to reconnect.
         let taken_over = self.store.directory().control.epoch() > 1
             && self.clock.uptime_ms() < RETURN_WITHIN.as_millis() as u64
             && self.store.directory().sessions.iter().next().is_some();

@@ -38,7 +38,7 @@ impl Core {
 
     fn begin_pass(&mut self) {
         if std::mem::take(&mut self.passes.rang) {
-            self.rings.hear(&mut self.store.directory_mut().sessions);
+            self.rings.awaken_rung(&mut self.store.directory_mut().sessions);
         }
         self.passes.begun += 1;
         self.rings.collect_work(&self.store.directory().sessions, &mut self.passes.work);
@@ -54,7 +54,7 @@ impl Core {
         self.drain_some(&mut ring, SUBMISSIONS);
     }
 
-    /// Applies up to so many records of a ring; how many.
+    /// Applies up to this many records of a ring; returns how many.
     fn drain_some(&mut self, ring: &mut Work, most: usize) -> usize {
         let (session, client) = (ring.session, ring.client);
         let before = ring.applied;
@@ -69,8 +69,8 @@ impl Core {
             // Early enough that a client that waits for room writes while the rest is applied, and
             // not so often that it is woken for every batch.
             if ring.left == 0 || ring.applied.is_multiple_of(WAKE_EVERY) {
-                // On one core whoever is woken first runs first. Those who waited for what was
-                // sealed have waited longer than the client that waits for its record.
+                // On one core the thread that is woken first runs first. Those who waited for the
+                // sealed object have waited longer than the client that waits for its record.
                 self.flush_all();
                 if let Err(error) = self.shared().sessions.wake(session) {
                     tracing::warn!(?client, %error, "a client cannot be woken");
@@ -80,8 +80,8 @@ impl Core {
         ring.applied - before
     }
 
-    /// Applies the next records of a ring; how many. Less than wanted means that there are no more,
-    /// or that nothing more of this client is to be applied.
+    /// Applies the next records of a ring; returns how many. Less than wanted means that there are
+    /// no more, or that nothing more of this client is to be applied.
     fn drain_batch(&mut self, session: SessionNo, client: ClientNo, wanted: usize) -> usize {
         let mut records = std::mem::take(&mut self.reads.records);
         records.clear();
@@ -168,7 +168,7 @@ impl Core {
             }
             _ => None,
         };
-        self.feed(Event::Submit(client, position, submission, attributes));
+        self.apply_event(Event::Submit(client, position, submission, attributes));
     }
 
     /// Whether an object may be published there as far as the kernel's protection goes.
@@ -178,7 +178,8 @@ impl Core {
             || self.is_protected(client, &Range { extent, offset, bytes: 0 })
     }
 
-    /// Whether the client had its last connection to the daemon before this one: it has no bell.
+    /// Whether the client had its last connection to the daemon before this one: it has no
+    /// doorbell.
     fn is_of_before(&self, client: ClientNo) -> bool {
         let sessions = &self.store.directory().sessions;
         self.peers.is_expected(client)
@@ -198,12 +199,12 @@ impl Core {
         let event = Event::Submit(client, position, submission, None);
         self.store.step(self.now_ms, event, &mut effects);
         for effect in effects {
-            let is_told = matches!(
+            let was_reported = matches!(
                 effect,
                 Effect::Complete(_, Completion::Refused { code, .. })
                     if is_abort || code == Code::Absent
             );
-            if !is_told {
+            if !was_reported {
                 self.apply_effect(effect);
             }
         }
@@ -232,7 +233,7 @@ impl Core {
                 self.shared().sessions.touches(&mut touched);
             }
         }
-        touched.drain(..).for_each(|record| self.feed(Event::Touched(record)));
+        touched.drain(..).for_each(|record| self.apply_event(Event::Touched(record)));
         self.reads.touched = touched;
     }
 }

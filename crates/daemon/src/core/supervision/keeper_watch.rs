@@ -32,7 +32,7 @@ impl Core {
     /// The keeper asked for a sign of life, takes more than before, or is gone.
     pub(in crate::core) fn on_keeper(&mut self) {
         loop {
-            match self.shared().keeper.hear() {
+            match self.shared().keeper.receive() {
                 KeeperMessage::Answered => {}
                 KeeperMessage::Nothing => break,
                 KeeperMessage::Gone => {
@@ -49,7 +49,7 @@ impl Core {
     }
 
     /// Does for the keeper what is due by the clock, and waits for what it is ready for.
-    pub(in crate::core) fn mind_keeper(&mut self, now: Instant) {
+    pub(in crate::core) fn check_keeper(&mut self, now: Instant) {
         if self.store.directory().keeper.is_due(now) {
             self.keeper_catches_up();
         }
@@ -117,7 +117,7 @@ impl Core {
         ];
         labels.extend(self.tier.lock.as_ref().map(|_| Label::SpillFolder));
         labels.extend(self.extents.iter().map(|(extent, _)| Label::Extent(extent)));
-        labels.extend(self.departing.extents().map(Label::Extent));
+        labels.extend(self.dropped_extents.extents().map(Label::Extent));
         labels.extend(shared.sessions.iter().map(|(_, session)| session.label()));
         labels
     }
@@ -146,7 +146,7 @@ impl Core {
             Label::SpillFolder => self.tier.lock.as_ref().map(|lock| vec![lock.as_fd()]),
             Label::Extent(extent) => {
                 let present = self.extents.get(*extent).map(|memfd| memfd.as_fd());
-                let held = present.or_else(|| self.departing.fixed(*extent));
+                let held = present.or_else(|| self.dropped_extents.fixed(*extent));
                 held.map(|fd| vec![fd])
             }
             Label::Session { token, .. } => {
@@ -177,7 +177,7 @@ impl Core {
     fn go_on(&mut self, step: AfterKeeper) {
         match step {
             AfterKeeper::Reserved(ticket, extent) => self.reserved(ticket, extent, true),
-            AfterKeeper::Settled(ticket) => self.feed(Event::Hardened(ticket, true)),
+            AfterKeeper::Settled(ticket) => self.apply_event(Event::Hardened(ticket, true)),
         }
     }
 
@@ -202,7 +202,7 @@ impl Core {
         }
     }
 
-    /// Keeps only the pins of a session. Its client starts anew; what was in its ring is lost.
+    /// Keeps only the pins of a session. Its client gets a new one; what was in its ring is lost.
     fn abandon(&mut self, no: SessionNo) {
         let Some(session) = self.shared().sessions.get_mut(no) else { return };
         session.is_abandoned = true;
@@ -267,8 +267,8 @@ impl Core {
         session.sound_mail();
         let client = self.peers.expect();
         self.shared().sessions.connect(no, client, None);
-        self.feed(Event::Connect(client, peer));
-        self.feed(Event::Part(client));
+        self.apply_event(Event::Connect(client, peer));
+        self.apply_event(Event::Part(client));
         for extent in self.extents_of(token) {
             self.store.writer_back(extent, client);
         }

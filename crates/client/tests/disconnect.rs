@@ -1,4 +1,4 @@
-//! A connection that breaks without its client noticing, because a get asks nobody.
+//! A connection that breaks without its client noticing, because a get sends nothing.
 //!
 //! Alone in its program: it tells its sockets by the descriptors that appear.
 
@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use plasmon_client::{Policy, PutOptions};
-use plasmon_testkit::{PATIENCE, TestStore, until};
+use plasmon_testkit::{TEST_TIMEOUT, TestStore, until};
 use rustix::net::{Shutdown, shutdown};
 use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
 
@@ -31,7 +31,7 @@ fn break_connection(before: &BTreeSet<i32>) {
     }
 }
 
-/// The daemon kept 512 sessions that had parted and forgot the oldest that pinned nothing then. A
+/// The daemon kept 512 disconnected sessions and forgot the oldest that pinned nothing then. A
 /// client that had not noticed went on pinning through the index, and its bytes were overwritten.
 #[test]
 fn what_a_client_pins_after_its_connection_broke_unnoticed_is_not_used_again() {
@@ -49,16 +49,16 @@ fn pins_after_its_connection_broke(keeps: bool) {
     writer.flush().unwrap();
     let before = sockets();
     let victim = store.connect();
-    drop(victim.get(&ids[0], Some(PATIENCE)).unwrap());
-    let kept = keeps.then(|| victim.get(&ids[1], Some(PATIENCE)).unwrap());
+    drop(victim.get(&ids[0], Some(TEST_TIMEOUT)).unwrap());
+    let kept = keeps.then(|| victim.get(&ids[1], Some(TEST_TIMEOUT)).unwrap());
     break_connection(&before);
-    until("the daemon parts from the client", || writer.status().unwrap().clients == 1);
+    until("the daemon disconnects the client", || writer.status().unwrap().clients == 1);
     for _ in 0..SESSIONS {
         drop(store.connect());
     }
     until("the sessions are gone", || writer.status().unwrap().clients == 1);
 
-    let found = victim.get(&ids[0], Some(PATIENCE)).unwrap();
+    let found = victim.get(&ids[0], Some(TEST_TIMEOUT)).unwrap();
     writer.delete(&ids).unwrap();
     let read = 1 + u64::from(keeps);
     assert_eq!(writer.status().unwrap().lingering, read, "the client still reads them");

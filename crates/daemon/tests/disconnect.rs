@@ -16,7 +16,7 @@ use plasmon_shm::ChannelClient;
 
 const MIB: u64 = 1 << 20;
 
-/// Runs one of the parts below in a process of its own, until it says that it is ready.
+/// Runs one of the parts below in a separate process, until it says that it is ready.
 fn spawn(desk: &Desk, part: &str) -> Child {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--ignored", "--exact", "--nocapture", part])
@@ -126,7 +126,7 @@ fn part_loses_its_connection() {
     ready();
 }
 
-/// A goodbye is heard at once, also by a process that lives on and still has everything mapped.
+/// A goodbye takes effect at once, even if the process lives on and has everything mapped.
 #[test]
 fn a_client_that_says_goodbye_lets_go_of_everything() {
     let desk = start(&["--capacity-bytes", "16m"]);

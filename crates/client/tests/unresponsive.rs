@@ -13,7 +13,7 @@ use plasmon_client::{
     Client, Code, ConnectOptions, Error, Filter, GrowOptions, ObjectState, PutOptions,
     StartOptions, interruptible,
 };
-use plasmon_testkit::{PATIENCE, TestStore, id, plasmond, until};
+use plasmon_testkit::{TEST_TIMEOUT, TestStore, id, plasmond, until};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
 const MIB: u64 = 1 << 20;
@@ -23,9 +23,9 @@ const NOW: Option<Duration> = Some(Duration::ZERO);
 const LONG: Duration = Duration::from_secs(30);
 
 /// A daemon that is stopped until this is dropped.
-struct Stopped(Pid);
+struct StoppedDaemon(Pid);
 
-impl Stopped {
+impl StoppedDaemon {
     fn new(store: &Client) -> Self {
         let pid = i32::try_from(store.status().unwrap().pid).unwrap();
         let pid = Pid::from_raw(pid).unwrap();
@@ -34,13 +34,13 @@ impl Stopped {
     }
 }
 
-impl Drop for Stopped {
+impl Drop for StoppedDaemon {
     fn drop(&mut self) {
         kill_process(self.0, Signal::CONT).unwrap();
     }
 }
 
-/// Without a keeper, which would replace a daemon that stands still.
+/// Without a keeper, which would replace a daemon that hangs.
 fn node() -> TestStore {
     TestStore::with(64 * MIB, &[("keeper", "false")])
 }
@@ -85,7 +85,7 @@ const CALLS: &[Call] = &[
 /// Afterwards the store is as if nothing had been asked but what was put.
 fn check_clean(other: &Client, store: &Client) {
     store.flush().unwrap();
-    until("nothing is under construction and nobody waits", || {
+    until("nothing is under construction and no client waits", || {
         let status = other.status().unwrap();
         (status.creating, status.waits) == (0, 0)
     });
@@ -107,7 +107,7 @@ fn every_call_times_out_when_the_daemon_does_not_answer() {
         let store = Client::connect(&ConnectOptions { channel, ..options.clone() }).unwrap();
         store.put(b"warm", &PutOptions::default()).unwrap();
         store.flush().unwrap();
-        let stopped = Stopped::new(&other);
+        let stopped = StoppedDaemon::new(&other);
         for (name, call) in CALLS {
             let began = Instant::now();
             let error = call(&store).expect_err(name);
@@ -131,7 +131,7 @@ fn every_call_can_be_interrupted_while_the_daemon_does_not_answer() {
         let store = Client::connect(&options).unwrap();
         store.put(b"warm", &PutOptions::default()).unwrap();
         store.flush().unwrap();
-        let stopped = Stopped::new(&other);
+        let stopped = StoppedDaemon::new(&other);
         for (name, call) in CALLS {
             let error = interruptible(|| true, || call(&store)).expect_err(name);
             assert_eq!(error.code(), Code::Cancelled, "{name}: {error}");
@@ -149,7 +149,7 @@ fn every_call_can_be_interrupted_while_the_daemon_does_not_answer() {
 fn a_timeout_of_the_callers_counts_whatever_the_daemon_does() {
     let node = node();
     let store = node.connect();
-    let stopped = Stopped::new(&store);
+    let stopped = StoppedDaemon::new(&store);
     let began = Instant::now();
     let error = store.get(&id(9), Some(Duration::from_millis(300))).unwrap_err();
     assert_eq!(error.code(), Code::TimedOut, "{error}");
@@ -184,8 +184,8 @@ fn a_daemon_at_work_has_more_time_than_a_silent_one() {
     assert_eq!(answered, 3, "of 50 puts");
 }
 
-/// Dropped buffers sent one message each, and waited for room in the socket while nobody read the
-/// answers: after some 620 in a row the program stood still for ever.
+/// Dropped buffers sent one message each, and waited for room in the socket while no thread read
+/// the answers: after some 620 in a row the program hung forever.
 #[test]
 fn any_number_of_buffers_can_be_dropped_in_a_row() {
     const COUNT: u64 = 5000;
@@ -204,7 +204,7 @@ fn any_number_of_buffers_can_be_dropped_in_a_row() {
     drop(take());
     let buffers = take();
     // Also while the daemon reads nothing at all. It is told when it goes on, without another call.
-    let stopped = Stopped::new(&other);
+    let stopped = StoppedDaemon::new(&other);
     drop(buffers);
     drop(stopped);
     other.delete(&ids).unwrap();
@@ -221,10 +221,10 @@ fn any_number_of_objects_and_waits_can_be_given_up_in_a_row() {
         (0..1500).map(|_| store.create(64, &PutOptions::default()).unwrap()).collect();
     let waits: Vec<_> =
         (0..1000).map(|number| store.start_wait(&[id(number)], 1, None).unwrap()).collect();
-    let stopped = Stopped::new(&other);
+    let stopped = StoppedDaemon::new(&other);
     drop((writers, waits));
     drop(stopped);
-    until("nothing is under construction and nobody waits", || {
+    until("nothing is under construction and no client waits", || {
         let status = other.status().unwrap();
         (status.creating, status.waits) == (0, 0)
     });
@@ -240,7 +240,7 @@ fn any_number_of_writers_can_be_dropped_in_a_row() {
     for _ in 0..2 {
         let create = |_| store.create(64, &PutOptions::default()).unwrap();
         let writers: Vec<_> = (0..5000).map(create).collect();
-        let stopped = Stopped::new(&other);
+        let stopped = StoppedDaemon::new(&other);
         drop(writers);
         drop(stopped);
         until("nothing is under construction", || other.status().unwrap().creating == 0);
@@ -313,6 +313,7 @@ fn a_daemon_that_does_not_start_is_not_left_behind() {
     let error = plasmon_client::start(&options(Duration::from_secs(3))).unwrap_err();
     assert_eq!(error.code(), Code::TimedOut, "{error}");
     assert!(is_gone(), "after the time had passed");
-    let error = interruptible(|| true, || plasmon_client::start(&options(PATIENCE))).unwrap_err();
+    let error =
+        interruptible(|| true, || plasmon_client::start(&options(TEST_TIMEOUT))).unwrap_err();
     assert_eq!(error.code(), Code::Cancelled, "{error}");
 }

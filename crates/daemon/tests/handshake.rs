@@ -16,7 +16,7 @@ use plasmon_proto::object::{Level, Sizes, Traits};
 use plasmon_proto::ring::Submission;
 use plasmon_proto::{Code, ObjectState};
 
-const NOBODY: u32 = 65534;
+const OTHER_UID: u32 = 65534;
 
 fn hello(version: u32, name: &str) -> Request {
     let name = name.to_owned();
@@ -81,7 +81,7 @@ fn wrong_hellos_are_refused_under_their_number_and_the_connection_ends() {
 }
 
 #[test]
-fn a_token_of_another_process_or_of_nobody_resumes_nothing() {
+fn a_token_of_another_process_or_of_none_resumes_nothing() {
     let desk = start(&[]);
     let mut client = desk.connect();
     let resume = Resume { token: 4711, leases: Vec::new(), creating: Vec::new() };
@@ -92,11 +92,11 @@ fn a_token_of_another_process_or_of_nobody_resumes_nothing() {
 }
 
 /// Runs a test of this very program as another user, against the daemon of `desk`.
-fn as_nobody(desk: &Desk, test: &str) {
+fn as_other_user(desk: &Desk, test: &str) {
     let folder = desk.folder.path();
     std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o755)).unwrap();
     let copy = folder.join("client");
-    // Copied by a process of its own: what another test starts meanwhile would inherit a descriptor
+    // Copied by a separate process: what another test starts meanwhile would inherit a descriptor
     // that writes to the copy, and a program that is being written to cannot be run.
     let copied = Command::new("cp").arg(std::env::current_exe().unwrap()).arg(&copy).status();
     assert!(copied.unwrap().success());
@@ -104,8 +104,8 @@ fn as_nobody(desk: &Desk, test: &str) {
         .args(["--exact", test, "--ignored"])
         .env("PLASMON_TEST_SOCKET", desk.socket())
         .current_dir("/")
-        .uid(NOBODY)
-        .gid(NOBODY)
+        .uid(OTHER_UID)
+        .gid(OTHER_UID)
         .status();
     assert!(status.unwrap().success(), "{test} as another user");
 }
@@ -121,16 +121,16 @@ fn another_user_is_refused_by_mode_and_then_by_name() {
         return;
     }
     let desk = start(&[]);
-    as_nobody(&desk, "foreign_knocks_in_vain");
+    as_other_user(&desk, "foreign_is_refused");
     desk.stop();
     let desk = start(&["--socket-mode", "0666"]);
-    as_nobody(&desk, "foreign_is_not_permitted");
+    as_other_user(&desk, "foreign_is_not_permitted");
     desk.stop();
 }
 
 #[test]
 #[ignore = "a part of another test, run as another user"]
-fn foreign_knocks_in_vain() {
+fn foreign_is_refused() {
     let socket = std::env::var_os("PLASMON_TEST_SOCKET").unwrap();
     let error = plasmon_shm::Connection::connect(Path::new(&socket)).unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::PermissionDenied);
@@ -150,13 +150,13 @@ fn an_admitted_user_reads_and_cannot_write() {
         eprintln!("skipped: only root can become another user");
         return;
     }
-    let admit = format!("{NOBODY}:ro");
+    let admit = format!("{OTHER_UID}:ro");
     let desk = start(&["--socket-mode", "0666", "--admit", &admit]);
     let mut owner = desk.client();
     assert_eq!(owner.shared().welcome.level, Level::Leased);
-    owner.put(id(1), b"for everybody");
-    as_nobody(&desk, "foreign_only_reads");
-    assert_eq!(owner.read(&id(1)).unwrap(), b"for everybody");
+    owner.put(id(1), b"for all");
+    as_other_user(&desk, "foreign_only_reads");
+    assert_eq!(owner.read(&id(1)).unwrap(), b"for all");
     assert_eq!(owner.states(&[id(1), id(2)]), [ObjectState::Sealed, ObjectState::Absent]);
     drop(owner);
     desk.stop();
@@ -168,10 +168,10 @@ fn foreign_only_reads() {
     let mut client = foreign_client();
     client.hello(true, None);
     assert_eq!(client.shared().welcome.access, Access::ReadOnly);
-    assert_eq!(client.read(&id(1)).unwrap(), b"for everybody");
+    assert_eq!(client.read(&id(1)).unwrap(), b"for all");
     let image = client.find(&id(1)).unwrap();
 
-    // Neither by the descriptor that it was given, nor by opening that anew.
+    // Neither by the descriptor that it was given, nor by opening that again.
     let fd = client.extent(image.extent, false);
     assert!(rustix::io::pwrite(&fd, b"x", image.offset).is_err());
     let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&fd));
@@ -193,13 +193,13 @@ fn foreign_only_reads() {
 }
 
 #[test]
-fn silent_connections_make_room_for_those_that_speak() {
+fn unidentified_connections_make_room_for_identified_ones() {
     // Connections that never said hello took every place for ten seconds, and again.
     let desk = start(&[]);
     let mut silent: Vec<Client> = (0..300).map(|_| desk.connect()).collect();
     let mut client = desk.client();
     assert_eq!(client.status().clients, 1);
-    let Err(Ended::Failed(failure)) = silent[0].answer(0) else { panic!("it is told why") };
+    let Err(CallError::Failed(failure)) = silent[0].answer(0) else { panic!("it is told why") };
     assert_eq!(failure.code, Code::LimitReached);
     assert!(silent[0].is_closed());
     // The latest may still speak.
@@ -219,12 +219,12 @@ fn a_process_and_a_user_have_as_many_connections_as_the_settings_say() {
         let desk = start(&[flag, "3"]);
         let mut clients: Vec<Client> = (0..3).map(|_| desk.client()).collect();
         let mut late = desk.connect();
-        let Err(Ended::Failed(failure)) = late.answer(0) else { panic!("it is told why") };
+        let Err(CallError::Failed(failure)) = late.answer(0) else { panic!("it is told why") };
         assert_eq!((failure.code, failure.wanted, failure.found), (Code::LimitReached, 4, 3));
         assert!(failure.detail.starts_with(said), "{}", failure.detail);
         assert!(failure.detail.contains("3, and the setting connections_per_"), "{failure:?}");
         assert!(late.is_closed());
-        // Who leaves makes room.
+        // A client that leaves makes room.
         clients.truncate(1);
         until("the others have left", || clients[0].status().clients <= 1);
         assert_eq!(desk.client().status().clients, 2);
