@@ -1,4 +1,4 @@
-//! Attributes: the bytes behind an object's metadata are the creator's, so they may be anything.
+//! Attributes: the bytes after an object's metadata are the creator's, so they may be anything.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! What an HDF5 file that somebody else wrote says, and the Arrow file beside it: any name is a
+//! What an HDF5 file that another program wrote says, and the Arrow file beside it: any name is a
 //! place or none, any bytes are the data of a table or an error, and data can be read to its end.
 
 #![no_main]

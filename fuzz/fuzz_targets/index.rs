@@ -34,7 +34,7 @@ fn table() -> IndexWriter {
     table.expect("there is memory for a table")
 }
 
-/// A table full of anything: nothing may panic or go on for ever.
+/// A table full of anything: nothing may panic or go on forever.
 fn hostile(input: &mut Input<'_>) {
     let writer = table();
     let memfd = writer.memfd().duplicate().expect("there are descriptors");

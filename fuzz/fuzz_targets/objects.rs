@@ -2,7 +2,7 @@
 //! without leaving it, in an order in which everything exists when it is needed.
 //!
 //! An input is read as it is, and, because hardly any bytes have sizes that fit together, once more
-//! as tables behind a header whose sizes are made to fit.
+//! as tables after a header whose sizes are made to fit.
 
 #![no_main]
 

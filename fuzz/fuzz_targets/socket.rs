@@ -26,7 +26,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 /// The daemon answers in microseconds; so long means never.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// How often a client that is told nothing tries again.
 const RETRY: Duration = Duration::from_millis(1);
@@ -97,8 +97,8 @@ impl Client {
             }
             // Control page, index table, channel, doorbell, and perhaps the wake page.
             client.pages.extend(fds.drain(fds.len().min(4)..));
-            if let (4, Some(bell), Some(channel)) = (fds.len(), fds.pop(), fds.pop()) {
-                client.channel = Some((channel, Doorbell::adopt(bell)));
+            if let (4, Some(doorbell), Some(channel)) = (fds.len(), fds.pop(), fds.pop()) {
+                client.channel = Some((channel, Doorbell::adopt(doorbell)));
             }
             client.pages.extend(fds);
         }
@@ -146,20 +146,20 @@ impl Client {
         }
     }
 
-    /// Changes how the doorbell behaves for everybody who has it, or takes its counter away.
+    /// Changes how the doorbell behaves for every holder, or takes its counter away.
     fn change_bell(&self, input: &mut Input<'_>) {
-        let Some((_, bell)) = &self.channel else { return };
+        let Some((_, doorbell)) = &self.channel else { return };
         match input.below(3) {
-            0 => drop(fcntl_setfl(bell, OFlags::empty())),
-            1 => drop(fcntl_setfl(bell, OFlags::NONBLOCK | OFlags::APPEND)),
+            0 => drop(fcntl_setfl(doorbell, OFlags::empty())),
+            1 => drop(fcntl_setfl(doorbell, OFlags::NONBLOCK | OFlags::APPEND)),
             _ => {
-                let mut ready = [PollFd::new(bell, PollFlags::IN)];
+                let mut ready = [PollFd::new(doorbell, PollFlags::IN)];
                 // Only what is there: this thread must not wait for itself.
                 if poll(&mut ready, Some(&Timespec::default())) == Ok(1) {
-                    let flags = fcntl_getfl(bell).unwrap_or(OFlags::empty());
-                    let _ = fcntl_setfl(bell, flags | OFlags::NONBLOCK);
-                    let _ = rustix::io::read(bell, &mut [0; 8]);
-                    let _ = fcntl_setfl(bell, flags);
+                    let flags = fcntl_getfl(doorbell).unwrap_or(OFlags::empty());
+                    let _ = fcntl_setfl(doorbell, flags | OFlags::NONBLOCK);
+                    let _ = rustix::io::read(doorbell, &mut [0; 8]);
+                    let _ = fcntl_setfl(doorbell, flags);
                 }
             }
         }
@@ -175,7 +175,7 @@ impl Client {
 
     /// Writes into the channel, and rings.
     fn scribble(&self, input: &mut Input<'_>) {
-        let Some((channel, bell)) = &self.channel else { return };
+        let Some((channel, doorbell)) = &self.channel else { return };
         match input.below(5) {
             4 => {
                 let at = input.word() % (CHANNEL_BYTES / 8) * 8;
@@ -195,7 +195,7 @@ impl Client {
             }
         }
         // Both ends are ours; a full eventfd has rung already.
-        let _ = bell.ring();
+        let _ = doorbell.ring();
     }
 
     fn send(&mut self, request: &Request, fds: &[BorrowedFd<'_>]) {
@@ -224,13 +224,13 @@ impl Client {
 
 /// The next message, `None` when the daemon closed the connection.
 fn receive(connection: &Connection, bytes: &mut Vec<u8>) -> Option<Message> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         let timeout =
             Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
         match poll(&mut [PollFd::new(connection, PollFlags::IN)], Some(&timeout)) {
-            // The fuzzer's own clock interrupts whoever waits.
+            // The fuzzer's own clock interrupts a waiting thread.
             Err(Errno::INTR) => {}
             Ok(0) => panic!("the daemon does not answer"),
             Ok(_) => break,
@@ -271,7 +271,7 @@ fn start() -> Store {
         let code = plasmon_daemon::run(arguments);
         panic!("the daemon ended with {code:?}");
     });
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     let connection = loop {
         match Connection::connect(&socket) {
             Ok(connection) => break connection,

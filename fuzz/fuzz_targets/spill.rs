@@ -1,6 +1,6 @@
 //! Spill files: whatever lies in the folder is a file of this store or an error.
 //!
-//! The first byte says whether the checksums are made right, so that the bytes behind them are
+//! The first byte says whether the checksums are made right, so that the bytes after them are
 //! reached too.
 
 #![no_main]

@@ -1,4 +1,4 @@
-//! What the targets share: fuzzed bytes, taken apart piece by piece.
+//! The shared part of the targets: fuzzed bytes, taken apart piece by piece.
 
 #![forbid(unsafe_code)]
 

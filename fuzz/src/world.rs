@@ -114,7 +114,7 @@ impl World {
         self.check();
     }
 
-    /// Everybody goes, everything is deleted: nothing may be left.
+    /// All clients disconnect, everything is deleted: nothing may be left.
     pub fn end(mut self) {
         for client in 0..CLIENTS {
             self.disconnect(client);
@@ -501,7 +501,7 @@ impl World {
         about
     }
 
-    /// A client may write there from now on: nobody else does, and no object lies there.
+    /// A client may write there from now on: no other client does, and no object lies there.
     fn grant(&mut self, client: ClientNo, object: Option<ObjectId>, range: Range) {
         self.store.directory().assert_free(&range);
         for other in self.clients.values() {

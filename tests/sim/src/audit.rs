@@ -1,4 +1,4 @@
-//! What must hold when nothing is under way.
+//! The invariants that hold when nothing is under way.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -15,13 +15,13 @@ use crate::model::Fact;
 use crate::world::World;
 
 /// For how long an object is waited for that must be there.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How much memory there may be in all extents together.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limit {
     bytes: u64,
-    /// Whether the memory of what is dropped is gone, whoever has it mapped.
+    /// Whether the memory of what is dropped is gone, even where it is mapped.
     is_given_back: bool,
 }
 
@@ -30,8 +30,8 @@ impl Limit {
     pub(crate) fn of(config: &Config, habits: Habits) -> Self {
         let capacity = config.capacity_bytes;
         let slack = (capacity / RESIDENT_SLACK_PER_CAPACITY).max(RESIDENT_SLACK_BYTES_MIN);
-        // Elsewhere the kernel lets nobody take the pages of a sealed extent away: they count until
-        // every client has unmapped them.
+        // Elsewhere the kernel does not let the pages of a sealed extent be taken away: they count
+        // until every client has unmapped them.
         let is_given_back = config.level == Level::Shared && !habits.strict;
         Self { bytes: capacity + slack, is_given_back }
     }
@@ -91,7 +91,7 @@ impl Audit {
                 continue;
             }
             let look = self.shared.model.borrow_mut().look_afresh(id);
-            match store.get(&id, Some(PATIENCE)) {
+            match store.get(&id, Some(TIMEOUT)) {
                 Ok(buffer) => {
                     self.shared.model.borrow_mut().found(&look, buffer.data())?;
                 }
@@ -109,9 +109,9 @@ impl Audit {
     /// No more memory is used than the capacity allows, and no client keeps what is gone.
     fn memory(&self) -> Result<(), String> {
         let (census, habits) = (self.world.memory.census(), self.shared.habits);
-        // Nobody tells a client without a channel what is gone, nor an earlier session.
-        let is_told = !habits.sockets && !self.shared.is_anew.get();
-        if !habits.sleep && is_told && census.only_mapped > 0 {
+        // A client without a channel is not notified what is gone, nor is an earlier session.
+        let is_notified = !habits.sockets && !self.shared.is_anew.get();
+        if !habits.sleep && is_notified && census.only_mapped > 0 {
             return Err(format!("memory: clients keep mappings of what is gone: {census:?}"));
         }
         let limit = self.limit.bytes;

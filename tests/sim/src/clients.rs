@@ -1,7 +1,7 @@
 //! Simulated clients: programs over the real client library.
 //!
 //! Each is one process with one thread, beside the library's own, that does one operation after the
-//! other. Where it stands still inside of one is up to the scheduler; what it may conclude from the
+//! other. Where it is suspended inside one is up to the scheduler; what it may conclude from the
 //! answer is the model's.
 
 use std::cell::{Cell, RefCell};
@@ -45,7 +45,7 @@ const QUESTIONS_HASTY: usize = 12;
 const PAUSES_BRIEF: usize = 12;
 
 /// For how long a client waits for an object.
-const PATIENCE: Duration = Duration::from_millis(50);
+const TIMEOUT: Duration = Duration::from_millis(50);
 
 /// What the clients of one world share with who watches them.
 #[derive(Debug)]
@@ -53,7 +53,8 @@ pub(crate) struct Shared {
     pub(crate) model: RefCell<Model>,
     /// Clients finish what they do, let everything go and wait.
     pub(crate) is_calm: Cell<bool>,
-    /// Whether any client had to connect anew: its earlier session hears of no extent that is gone.
+    /// Whether any client had to connect again: its earlier session is not notified of extents that
+    /// are gone.
     pub(crate) is_anew: Cell<bool>,
     /// Those that sleep look at their messages all the same.
     pub(crate) is_roused: Cell<bool>,
@@ -77,14 +78,14 @@ pub(crate) struct Habits {
     pub(crate) strict: bool,
     /// Some clients have no channel.
     pub(crate) sockets: bool,
-    /// When all is calm clients stand still and look at nothing.
+    /// When all is calm clients do nothing.
     pub(crate) sleep: bool,
     /// All of them read what the first one puts and deletes.
     pub(crate) crowd: bool,
     /// They do so without a rest, and hold nothing for long: an object that is being hidden is
     /// often one that nothing pins yet.
     pub(crate) brief: bool,
-    /// Objects have memory of their own, which is gone with them.
+    /// Objects have their own memory, which is gone with them.
     pub(crate) exact: bool,
     /// All of them put without waiting, and look for what was put so last.
     pub(crate) hasty: bool,
@@ -108,7 +109,7 @@ pub(crate) struct Sizes {
 }
 
 /// A buffer and what it held when it was got.
-struct Held {
+struct HeldBuffer {
     buffer: Buffer,
     id: ObjectId,
     incarnation: Incarnation,
@@ -139,7 +140,7 @@ pub(crate) struct Client {
     place: usize,
     random: Random,
     store: Connection,
-    held: Vec<Held>,
+    held: Vec<HeldBuffer>,
     /// What a child of this process still has open.
     children: Vec<OwnedFd>,
     has_channel: bool,
@@ -368,7 +369,7 @@ impl Client {
         let outcome = match (written, self.random.permille(850)) {
             (Ok(()), true) => writer.seal().map(drop),
             (Ok(()), false) => {
-                // Whether the daemon hears of it is known only to a client that asks.
+                // Whether the daemon receives it is known only to a client that asks.
                 drop(writer.abort());
                 return self.shared.model.borrow_mut().set(&id, Fact::Unsure);
             }
@@ -444,7 +445,7 @@ impl Client {
     }
 
     /// Asks one question after the other until something is put without waiting, then for that. The
-    /// daemon knows of its questions before it hears of the put.
+    /// daemon knows of its questions before it receives the put.
     fn await_latest(&mut self) {
         for _ in 0..QUESTIONS_HASTY {
             if self.shared.latest.get().is_some() {
@@ -503,7 +504,7 @@ impl Client {
 
     fn get(&mut self, id: ObjectId) {
         let look = self.shared.model.borrow_mut().look(id);
-        let timeout = self.random.pick(&[Duration::ZERO, PATIENCE]);
+        let timeout = self.random.pick(&[Duration::ZERO, TIMEOUT]);
         // What a client without a channel has pinned then is known to this one or a later one.
         let daemons = self.world.daemons();
         match self.store.get(&id, Some(timeout)) {
@@ -513,11 +514,11 @@ impl Client {
                 let found = self.shared.model.borrow_mut().found(&look, buffer.data());
                 let Some(incarnation) = self.judge(found) else { return };
                 if self.held.len() < HELD_MAX && self.random.permille(400) {
-                    self.held.push(Held { buffer, id, incarnation, daemons });
+                    self.held.push(HeldBuffer { buffer, id, incarnation, daemons });
                     return;
                 }
                 edge::pause(edge::Point::Wait);
-                self.check(&Held { buffer, id, incarnation, daemons });
+                self.check(&HeldBuffer { buffer, id, incarnation, daemons });
             }
             Err(error) if is_final(error.code()) => {
                 let told = error.code().key();
@@ -553,7 +554,7 @@ impl Client {
         }
     }
 
-    /// Reads in place, without asking anybody.
+    /// Reads in place, without a request.
     fn look_now(&mut self, id: ObjectId) {
         let look = self.shared.model.borrow_mut().look(id);
         let Some(pinned) = self.store.get_now(&id) else { return };
@@ -587,7 +588,7 @@ impl Client {
     fn wait(&mut self, id: ObjectId) {
         let look = self.shared.model.borrow_mut().look(id);
         let before = self.world.time();
-        let outcome = self.store.wait(&[id], 1, Some(PATIENCE));
+        let outcome = self.store.wait(&[id], 1, Some(TIMEOUT));
         if let Ok([state]) = outcome.as_deref() {
             let state: ObjectState = *state;
             if !state.is_readable() {
@@ -600,7 +601,7 @@ impl Client {
             self.tolerate(&error);
         }
         if took > Duration::from_secs(200) {
-            self.world.note(|| format!("a wait of {PATIENCE:?} took {took:?}"));
+            self.world.note(|| format!("a wait of {TIMEOUT:?} took {took:?}"));
         }
     }
 
@@ -622,7 +623,7 @@ impl Client {
 
     /// A pin outlives the daemon in the ledger of a channel. What a client without one has pinned
     /// is known to its daemon alone.
-    fn check(&self, held: &Held) {
+    fn check(&self, held: &HeldBuffer) {
         if self.has_channel || held.daemons == self.world.daemons() {
             self.judge(model::check(&held.id, held.incarnation, held.buffer.data()));
         }

@@ -36,7 +36,7 @@ const USAGE: &str = "plasmon-sim [--seeds N] [--first N] [--seed N] [--mutation 
                      [--log] [--same SEEDS] [--mutations SEEDS]";
 
 /// Failed seeds of which the last events are told.
-const TOLD_MAX: u64 = 3;
+const REPORTED_MAX: u64 = 3;
 
 #[derive(Debug)]
 struct Options {
@@ -95,7 +95,7 @@ fn show(work: Work) -> ExitCode {
     for seed in work.first..work.first + work.count {
         let report = run::run(seed, work.mutation, folder.path());
         if let Some(failure) = &report.failure {
-            report::tell(seed, failure, work.mutation, true);
+            report::print_failure(seed, failure, work.mutation, true);
             return ExitCode::FAILURE;
         }
     }
@@ -112,7 +112,12 @@ fn run_seeds(work: Work) -> Sum {
         match &report.failure {
             None => sum.passed += 1,
             Some(failure) => {
-                report::tell(report.seed, failure, work.mutation, sum.failed >= TOLD_MAX);
+                report::print_failure(
+                    report.seed,
+                    failure,
+                    work.mutation,
+                    sum.failed >= REPORTED_MAX,
+                );
                 sum.failed += 1;
                 failed.push(report.seed);
             }

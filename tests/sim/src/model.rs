@@ -1,4 +1,4 @@
-//! What is known about every object, and the bytes that say which incarnation they are of.
+//! The known state of every object, and the bytes that say which incarnation they are of.
 //!
 //! Each id belongs to one place among the clients: only who sits there puts and deletes it, all
 //! read it. So what must be true of it follows from that client's own operations:
@@ -44,7 +44,7 @@ pub(crate) enum Fact {
 }
 
 #[derive(Debug)]
-struct Known {
+struct ModelObject {
     fact: Fact,
     /// How often that has changed.
     changes: u64,
@@ -80,7 +80,7 @@ pub(crate) struct Look {
 /// All objects.
 #[derive(Debug, Default)]
 pub(crate) struct Model {
-    known: BTreeMap<ObjectId, Known>,
+    known: BTreeMap<ObjectId, ModelObject>,
     looks: u64,
     incarnations: u64,
     /// How many stores have ended with daemon and keeper.
@@ -98,7 +98,7 @@ impl Model {
     ) -> Incarnation {
         self.incarnations += 1;
         let incarnation = Incarnation { number: self.incarnations, bytes };
-        let known = self.known.entry(id).or_insert_with(|| Known {
+        let known = self.known.entry(id).or_insert_with(|| ModelObject {
             fact: Fact::Absent,
             changes: 0,
             store: 0,
@@ -201,8 +201,8 @@ impl Model {
         let life = life.ok_or_else(unknown)?;
         let incarnation = Incarnation { number, bytes: life.bytes };
         check(&id, incarnation, data)?;
-        // Without a daemon clients read on, and nobody is left to tell them that their store has
-        // ended: they hear of another one when they next ask for something.
+        // Without a daemon clients read on, and are not notified that their store has ended: they
+        // learn of another one at their next request.
         if life.store < self.stores && !look.is_afresh {
             return Ok(incarnation);
         }
@@ -262,13 +262,13 @@ impl Model {
 }
 
 impl Fact {
-    /// Whether an operation may be under way of which nobody knows the end.
+    /// Whether an operation may be under way whose outcome is unknown.
     fn is_open(self) -> bool {
         matches!(self, Self::Unsure | Self::Either(..))
     }
 }
 
-impl Known {
+impl ModelObject {
     fn set(&mut self, fact: Fact) {
         self.fact = fact;
         self.changes += 1;

@@ -1,10 +1,10 @@
-//! What a person sees.
+//! The output of the simulator.
 
 use std::cell::RefCell;
 
 use plasmon_shm::edge::Mutation;
 
-use crate::run::{Deed, Failure, Report, Tally};
+use crate::run::{Counter, Failure, Report, Tally};
 
 thread_local! {
     static PANIC: RefCell<String> = const { RefCell::new(String::new()) };
@@ -48,7 +48,8 @@ impl Tally {
 
 impl std::fmt::Display for Tally {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let counted = Deed::ALL.iter().map(|deed| format!("{} {}", self.of(*deed), deed.words()));
+        let counted =
+            Counter::ALL.iter().map(|counter| format!("{} {}", self.of(*counter), counter.words()));
         f.write_str(&counted.collect::<Vec<_>>().join(", "))
     }
 }
@@ -99,7 +100,12 @@ impl Report {
 }
 
 /// Tells how a seed failed, what happened last in it, and how to see it again.
-pub(crate) fn tell(seed: u64, failure: &Failure, mutation: Option<Mutation>, is_short: bool) {
+pub(crate) fn print_failure(
+    seed: u64,
+    failure: &Failure,
+    mutation: Option<Mutation>,
+    is_short: bool,
+) {
     println!("seed {seed}: {}", failure.violation);
     if !is_short {
         failure.trace.iter().for_each(|line| println!("  {line}"));

@@ -23,12 +23,12 @@ const STEPS_HANDOVER: u64 = 500;
 /// Steps in which everything must come to rest.
 const STEPS_CALM_MAX: u64 = 60_000;
 
-/// The time after which a client that waits is taken to wait for ever.
+/// The time after which a client that waits is taken to wait forever.
 const TIME_CALM_MAX: Duration = Duration::from_secs(1200);
 
 /// What is counted.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Deed {
+pub(crate) enum Counter {
     Step,
     Operation,
     Check,
@@ -40,7 +40,7 @@ pub(crate) enum Deed {
     Stop,
 }
 
-impl Deed {
+impl Counter {
     pub(crate) const ALL: [Self; 9] = [
         Self::Step,
         Self::Operation,
@@ -53,7 +53,7 @@ impl Deed {
         Self::Stop,
     ];
 
-    /// What so many of them are called.
+    /// The plural name in reports.
     pub(crate) fn words(self) -> &'static str {
         match self {
             Self::Step => "steps",
@@ -71,16 +71,16 @@ impl Deed {
 
 /// What one seed did, or many.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Tally(pub(crate) [u64; Deed::ALL.len()]);
+pub(crate) struct Tally(pub(crate) [u64; Counter::ALL.len()]);
 
 impl Tally {
     /// How many of these.
-    pub(crate) fn of(&self, deed: Deed) -> u64 {
-        self.0[deed as usize]
+    pub(crate) fn of(&self, counter: Counter) -> u64 {
+        self.0[counter as usize]
     }
 
-    fn count(&mut self, deed: Deed, more: u64) {
-        self.0[deed as usize] += more;
+    fn count(&mut self, counter: Counter, more: u64) {
+        self.0[counter as usize] += more;
     }
 }
 
@@ -119,8 +119,8 @@ impl Plan {
     fn for_habits(mut self, habits: Habits) -> Self {
         let rates = &mut self.rates;
         if habits.exact {
-            // Extents end all the time, and nobody comes back to a new daemon, which would tell
-            // what is gone.
+            // Extents end all the time, and no client comes back to a new daemon, which would tell
+            // it what is gone.
             rates.complete = rates.complete.max(300);
             (self.daemon, self.keeper, self.both) = (0, 0, 0);
             self.client /= 4;
@@ -154,9 +154,9 @@ pub(crate) struct Run {
 }
 
 /// Leaves the world when the run is over, however it ends.
-struct Leaving(Rc<World>);
+struct WorldGuard(Rc<World>);
 
-impl Drop for Leaving {
+impl Drop for WorldGuard {
     fn drop(&mut self) {
         self.0.end_all();
         simulated::enter(None);
@@ -205,7 +205,7 @@ pub(crate) fn run(seed: u64, mutation: Option<Mutation>, folder: &Path) -> Repor
     let world = World::new(random.word(), mutation, config);
     let entered: Rc<dyn simulated::World> = Rc::clone(&world) as _;
     simulated::enter(Some(entered));
-    let _leaving = Leaving(Rc::clone(&world));
+    let _leaving = WorldGuard(Rc::clone(&world));
     let (stopped, tally) = (Vec::new(), Tally::default());
     let (spare_until, unkept_until) = (0, STEPS_HANDOVER);
     let mut run = Run {
@@ -222,9 +222,9 @@ pub(crate) fn run(seed: u64, mutation: Option<Mutation>, folder: &Path) -> Repor
         tally,
     };
     run.live();
-    run.tally.count(Deed::Step, run.steps);
-    run.tally.count(Deed::Operation, run.shared.operations.get());
-    run.tally.count(Deed::Check, run.shared.model.borrow().checks);
+    run.tally.count(Counter::Step, run.steps);
+    run.tally.count(Counter::Operation, run.shared.operations.get());
+    run.tally.count(Counter::Check, run.shared.model.borrow().checks);
     let violation = run.world.violation();
     let failure = violation.map(|violation| Failure { violation, trace: run.world.trace() });
     Report { seed, hash: run.world.hash(), tally: run.tally, failure }
@@ -338,7 +338,7 @@ impl Run {
         }
         if !spared && self.happens(plan.keeper) {
             let ended = self.end(|role| role == Role::Keeper);
-            self.tally.count(Deed::KeeperKilled, ended);
+            self.tally.count(Counter::KeeperKilled, ended);
             self.unkept_until = self.steps + STEPS_HANDOVER;
         }
         if !spared && self.happens(plan.both) {
@@ -364,7 +364,7 @@ impl Run {
 
     fn kill_daemons(&mut self) {
         let ended = self.end(|role| role == Role::Daemon);
-        self.tally.count(Deed::DaemonKilled, ended);
+        self.tally.count(Counter::DaemonKilled, ended);
         // A keeper gives up after some daemons that died before they served.
         let spare = if self.random.permille(150) { 0 } else { 150 };
         self.spare_until = self.steps + spare;
@@ -385,7 +385,7 @@ impl Run {
 
     fn kill_client(&mut self) {
         let Some((pid, place)) = self.any_client() else { return };
-        self.tally.count(Deed::ClientKilled, 1);
+        self.tally.count(Counter::ClientKilled, 1);
         self.world.end(pid);
         self.orphan(place);
     }
@@ -396,7 +396,7 @@ impl Run {
 
     fn exec_client(&mut self) {
         let Some((pid, place)) = self.any_client() else { return };
-        self.tally.count(Deed::Exec, 1);
+        self.tally.count(Counter::Exec, 1);
         self.world.note(|| format!("client {pid} calls exec"));
         self.world.exec(pid);
         self.orphan(place);
@@ -410,7 +410,7 @@ impl Run {
             return self.world.set_stopped(pid, false);
         }
         if let Some((pid, _)) = self.any_client() {
-            self.tally.count(Deed::Stop, 1);
+            self.tally.count(Counter::Stop, 1);
             self.world.note(|| format!("client {pid} stops"));
             self.world.set_stopped(pid, true);
             self.stopped.push(pid);
@@ -427,7 +427,7 @@ impl Run {
         }
         let is_served = self.world.living(|it| matches!(it, Role::Daemon | Role::Keeper));
         if is_served.is_empty() {
-            self.tally.count(Deed::StoreLost, 1);
+            self.tally.count(Counter::StoreLost, 1);
             if self.steps > self.unkept_until {
                 self.world.violate("lost: the store ended although its keeper lived".to_owned());
             }

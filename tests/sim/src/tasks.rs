@@ -16,7 +16,7 @@ use corosensei::{Coroutine, CoroutineResult, Yielder};
 /// Bytes of a task's stack.
 const STACK_BYTES: usize = 512 * 1024;
 
-/// Why a task stands still.
+/// Why a task is suspended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SuspendReason {
     /// Others may run; it goes on at any time.
@@ -35,7 +35,7 @@ impl Handle {
     /// Stands still until the scheduler resumes the task. For the task itself alone.
     pub(crate) fn suspend(&self, why: SuspendReason) {
         let back = self.0.get();
-        assert!(!back.is_null(), "only a task that runs stands still");
+        assert!(!back.is_null(), "only a running task is suspended");
         // SAFETY: the pointer was taken from the reference that the coroutine's function got. It
         // lives as long as that function runs; `HandleReset` clears it before the function ends.
         // All of it happens in one thread, and the scheduler calls this for the running task only.
@@ -77,7 +77,7 @@ impl Task {
         self.handle.clone()
     }
 
-    /// Runs it until it stands still; `None` when it has ended.
+    /// Runs it until it is suspended; `None` when it has ended.
     pub(crate) fn resume(&mut self) -> Option<SuspendReason> {
         match self.coroutine.resume(()) {
             CoroutineResult::Yield(why) => Some(why),

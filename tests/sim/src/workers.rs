@@ -69,7 +69,7 @@ pub(crate) fn serve(work: Work) {
     }
 }
 
-/// Runs seeds in workers. `each` hears of every one and says whether to go on.
+/// Runs seeds in workers. `each` is called with every one and says whether to go on.
 pub(crate) fn run_all(work: Work, mut each: impl FnMut(Report) -> bool) {
     let jobs = work.jobs.min(work.count).max(1);
     let work = Work { jobs, ..work };

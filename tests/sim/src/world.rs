@@ -1,7 +1,7 @@
 //! The simulated world: processes and their tasks, one clock, one seed.
 //!
 //! One real thread runs everything. A task runs until it pauses or blocks; then the seed decides
-//! which one goes on. Time passes only when every task waits, but for the microsecond that each
+//! which one goes on. Time passes only when every task waits, except for the microsecond that each
 //! look at the clock takes, so that code which looks at it in a loop comes to its end.
 //!
 //! Sockets, descriptors, memory and files are the kernel's own: within one thread they do the same
@@ -384,7 +384,7 @@ impl World {
         all.into_iter().for_each(|pid| self.end(pid));
     }
 
-    /// Runs one task, which the seed chooses, up to where it stands still.
+    /// Runs one task, which the seed chooses, until it is suspended.
     pub(crate) fn step(&self) -> Step {
         self.carry_out_kills();
         let Some(number) = self.choose() else { return Step::Stuck };

@@ -23,7 +23,7 @@ const EMPTIED_EVERY: u64 = 4;
 /// Ids in one delete.
 const DELETE_IDS_MAX: usize = 512;
 
-/// Objects from here on may have an extent of their own.
+/// Objects from here on may have their own extent.
 const LARGE_OBJECT_BYTES: u64 = 16 << 20;
 
 /// What extents are made of.
@@ -81,7 +81,7 @@ fn check_objects(node: &Node, fates: &Fates, tally: &mut Tally) {
     }
 }
 
-/// Nothing is listed that nobody put: an aborted object, or one that was never finished.
+/// Nothing is listed that was never put: an aborted object, or one that was never finished.
 fn check_listing(node: &Node, fates: &Fates, tally: &mut Tally) -> Result<()> {
     for info in node.store.list(&Filter::default())? {
         match fates.of(&info.id) {
@@ -135,7 +135,7 @@ fn charge(info: &ObjectInfo) -> (u64, u64) {
     (footprint, if own_pages { footprint.next_multiple_of(PAGE_BYTES) } else { footprint })
 }
 
-/// Deletes what nobody vouches for, and this share of the rest.
+/// Deletes what no worker vouches for, and this share of the rest.
 fn thin_out(
     node: &Node,
     fates: &mut Fates,

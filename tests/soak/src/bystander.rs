@@ -1,4 +1,4 @@
-//! Clients that do nothing for long, each in a way of its own: what the store gives back must be
+//! Clients that do nothing for long, each in its own way: what the store gives back must be
 //! given back whatever they have mapped.
 
 use std::io::{self, Read};
@@ -13,9 +13,9 @@ use plasmon_client::{Client, Code, ConnectOptions, Filter, PutOptions};
 use plasmon_shm::fork;
 
 use crate::content::{self, Origin};
-use crate::worker::PATIENCE;
+use crate::worker::TIMEOUT;
 
-/// A large object, with an extent of its own, that a bystander makes, reads and deletes: it keeps
+/// A large object, with its own extent, that a bystander makes, reads and deletes: it keeps
 /// the mappings, and the store must have the memory back all the same.
 const LARGE_BYTES: usize = 32 << 20;
 
@@ -53,7 +53,7 @@ impl Kind {
     }
 }
 
-/// Leaves the mappings of an object behind that is no more.
+/// Keeps the mappings of an object that is gone.
 fn map_and_delete(store: &Client) -> anyhow::Result<()> {
     // Others may read it before it is deleted, and know what it holds.
     let origin = Origin { worker: process::id(), thread: THREAD };
@@ -70,7 +70,7 @@ fn map_and_delete(store: &Client) -> anyhow::Result<()> {
         put?;
         return Ok(());
     }
-    match store.get(&id, Some(PATIENCE)) {
+    match store.get(&id, Some(TIMEOUT)) {
         Err(error) if error.code() != Code::StoreFull => {
             let said = format!("its put said {put:?}, its state is {:?}", store.stat(&id));
             return Err(anyhow::Error::new(error).context(said));
@@ -86,8 +86,8 @@ pub(crate) fn run(socket: &Path, kind: Kind) -> anyhow::Result<()> {
     let options = ConnectOptions {
         socket: Some(socket.to_owned()),
         name: format!("bystander {}", kind.flag()),
-        connect_timeout: PATIENCE,
-        reconnect_timeout: PATIENCE,
+        connect_timeout: TIMEOUT,
+        reconnect_timeout: TIMEOUT,
         ..ConnectOptions::default()
     };
     let store = Client::connect(&options)?;

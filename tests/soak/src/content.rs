@@ -9,7 +9,7 @@
 use plasmon_client::ObjectId;
 use plasmon_testkit::mix;
 
-/// Who made an object.
+/// The maker of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Origin {
     /// The worker's number.

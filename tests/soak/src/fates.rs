@@ -1,4 +1,4 @@
-//! What the verifier knows of every object that a worker spoke of.
+//! The verifier's knowledge of every object that a worker reported.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use crate::journal::Entry;
 pub(crate) enum Fate {
     /// Its put or its delete was begun and not acknowledged: it is there whole, or it is not.
     Either,
-    /// It was sealed, and nobody may have taken it away.
+    /// It was sealed, and it may not have been taken away.
     There,
     /// It was deleted.
     Gone,
@@ -50,7 +50,7 @@ impl Fates {
         }
     }
 
-    /// The fate of an object, `None` when nobody spoke of it.
+    /// The fate of an object, `None` when it was never reported.
     pub(crate) fn of(&self, id: &ObjectId) -> Option<Fate> {
         self.known.get(id).copied()
     }
@@ -62,7 +62,7 @@ impl Fates {
         all
     }
 
-    /// Forgets an object that was deleted with everybody's knowledge.
+    /// Forgets an object whose deletion every worker knows of.
     pub(crate) fn forget(&mut self, id: &ObjectId) {
         self.known.remove(id);
     }

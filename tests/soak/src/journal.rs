@@ -1,4 +1,4 @@
-//! What a worker tells the verifier: one line for each event, written at once, so that a killed
+//! A worker's reports to the verifier: one line for each event, written at once, so that a killed
 //! worker has told everything that it knew.
 
 use std::fmt;
@@ -29,7 +29,7 @@ pub(crate) enum Entry {
 
 impl Entry {
     /// Writes the line to the verifier. Without a verifier there is nothing left to do.
-    pub(crate) fn tell(&self) {
+    pub(crate) fn report(&self) {
         if writeln!(io::stdout().lock(), "{self}").is_err() {
             std::process::exit(0);
         }

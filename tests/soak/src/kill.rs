@@ -27,7 +27,7 @@ use crate::lives::{self, Life};
 use crate::node::{self, Node};
 use crate::residency;
 use crate::tally::Tally;
-use crate::worker::PATIENCE;
+use crate::worker::TIMEOUT;
 
 /// Rounds between two audits.
 const AUDIT_EVERY: u64 = 25;
@@ -148,7 +148,7 @@ pub(crate) fn run(plan: &Plan) -> Result<bool> {
         let _ = child.kill();
         let _ = child.wait();
     }
-    tally.news().iter().for_each(|news| println!("at the end: {news}"));
+    tally.new_findings().iter().for_each(|finding| println!("at the end: {finding}"));
     println!("in {:.1} s:\n{tally}", begun.elapsed().as_secs_f64());
     let log = node.log_tail(LOG_LINES);
     let stopped = node.stop();
@@ -175,7 +175,10 @@ impl Verifier<'_> {
             }
             self.attract_bystander()?;
             self.one_round()?;
-            self.tally.news().iter().for_each(|news| println!("round {round}: {news}"));
+            self.tally
+                .new_findings()
+                .iter()
+                .for_each(|finding| println!("round {round}: {finding}"));
             let is_last = round == self.plan.rounds;
             let ends_life = round % life_rounds == 0 && !is_last;
             let due = round % AUDIT_EVERY == 0 || is_last || ends_life;
@@ -189,7 +192,7 @@ impl Verifier<'_> {
         Ok(())
     }
 
-    /// Lets everybody work for a moment, then does what this round has.
+    /// Lets all workers run for a moment, then does what this round has.
     fn one_round(&mut self) -> Result<()> {
         let fault = Fault::draw(&mut self.random, &self.life);
         self.listen_for(LIFE_MS_MAX);
@@ -299,7 +302,7 @@ impl Verifier<'_> {
         self.tally.resident_bytes_max = self.tally.resident_bytes_max.max(resident);
         for mut child in std::mem::take(&mut self.bystanders) {
             drop(child.stdin.take());
-            if !wait_within(&mut child, PATIENCE)? {
+            if !wait_within(&mut child, TIMEOUT)? {
                 self.tally.violations.push("a bystander did not end well".to_owned());
             }
         }
@@ -340,17 +343,17 @@ impl Verifier<'_> {
             worker.stdin = None;
         }
         for mut worker in std::mem::take(&mut self.workers) {
-            let status = wait_within(&mut worker.child, PATIENCE * 2)?;
+            let status = wait_within(&mut worker.child, TIMEOUT * 2)?;
             if !status {
                 let number = worker.number;
                 self.tally.violations.push(format!("worker {number} did not end well"));
             }
         }
-        // The readers of all workers, killed or not, end behind their last line; then the channel
+        // The readers of all workers, killed or not, end after their last line; then the channel
         // has no sender left but the verifier's own.
         let (sender, receiver) = std::mem::replace(&mut self.lines, channel());
         drop(sender);
-        while let Ok(line) = receiver.recv_timeout(PATIENCE) {
+        while let Ok(line) = receiver.recv_timeout(TIMEOUT) {
             self.take(line);
         }
         self.check_residency()?;
@@ -403,8 +406,8 @@ fn own_command(socket: &Path, role: &str) -> Command {
 }
 
 /// Whether a process ended by itself, and well, within this time; afterwards it is gone.
-fn wait_within(child: &mut Child, patience: Duration) -> Result<bool> {
-    let deadline = Instant::now() + patience;
+fn wait_within(child: &mut Child, timeout: Duration) -> Result<bool> {
+    let deadline = Instant::now() + timeout;
     while Instant::now() < deadline {
         if let Some(status) = child.try_wait()? {
             return Ok(status.success());

@@ -1,4 +1,4 @@
-//! The lives of a store in one soak: each has settings of its own, and ends with the death of the
+//! The lives of a store in one soak: each has its own settings, and ends with the death of the
 //! daemon and the keeper at once, which loses everything.
 
 use std::path::Path;
@@ -22,7 +22,7 @@ pub(crate) struct Life {
     pub(crate) two_users: bool,
     /// The spill folder goes away for moments.
     pub(crate) faulty_spill: bool,
-    /// The daemon may use only so much memory, by a control group of its own.
+    /// The daemon may use only so much memory, by its own control group.
     pub(crate) limit_bytes: Option<u64>,
 }
 

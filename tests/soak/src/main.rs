@@ -9,7 +9,7 @@
 //!
 //! A worker tells the verifier through its standard output what it is about to do and what was
 //! acknowledged, so that the verifier knows what must be there, what must be gone, and what may be
-//! either. The bytes of an object follow from its id, so that everybody can check every object.
+//! either. The bytes of an object follow from its id, so that any worker can check every object.
 //!
 //! The decisions follow from the seed; how the processes interleave does not.
 

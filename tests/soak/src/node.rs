@@ -12,7 +12,7 @@ use plasmon_client::{Client, ConnectOptions, Status};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::lives::{self, CAPACITY_BYTES, Life};
-use crate::worker::PATIENCE;
+use crate::worker::TIMEOUT;
 
 /// Between two looks at something that takes its time.
 const POLL: Duration = Duration::from_millis(1);
@@ -58,8 +58,8 @@ impl Node {
         let options = ConnectOptions {
             socket: Some(socket),
             name: "verifier".to_owned(),
-            connect_timeout: PATIENCE,
-            reconnect_timeout: PATIENCE,
+            connect_timeout: TIMEOUT,
+            reconnect_timeout: TIMEOUT,
             ..ConnectOptions::default()
         };
         let store = Client::connect(&options).context("connecting to the store")?;
@@ -134,7 +134,7 @@ impl Node {
         what: &str,
         mut wanted: impl FnMut(&Status) -> bool,
     ) -> Result<Status> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             let status = self.store.status().with_context(|| format!("waiting for {what}"))?;
             if wanted(&status) {
@@ -157,7 +157,7 @@ impl Node {
 
     /// Whether these processes end.
     fn await_end(&mut self, mut waiting: Vec<u32>) -> Result<bool> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while !waiting.is_empty() && Instant::now() < deadline {
             // The first daemon is our child and stays a zombie until we ask for it.
             let _ = self.child.try_wait();
@@ -217,7 +217,7 @@ pub(crate) fn signal(pid: u32, signal: Signal) -> Result<()> {
     Ok(kill_process(pid, signal)?)
 }
 
-/// Whether a process is there and not only waiting to be buried.
+/// Whether a process is there and not only waiting to be reaped.
 fn is_alive(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next());

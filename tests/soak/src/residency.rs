@@ -1,4 +1,4 @@
-//! How much memory the objects of a store really take, whoever keeps it from being freed.
+//! How much memory the objects of a store really take, whatever keeps it from being freed.
 //!
 //! A memfd lives until its last descriptor is closed and its last mapping is gone. So the extents
 //! are looked for among the descriptors and the mappings of every process of the soak, and each is

@@ -1,4 +1,4 @@
-//! What a soak counted.
+//! The counts of a soak.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -28,25 +28,25 @@ pub(crate) struct Tally {
     pub(crate) resident_bytes_max: u64,
     /// Sealed objects that are gone.
     pub(crate) lost: Vec<String>,
-    /// What the store holds and nobody needs.
+    /// What the store holds without need.
     pub(crate) leaks: Vec<String>,
     /// Everything else that must never happen.
     pub(crate) violations: Vec<String>,
     /// How many of each kind of finding were told already.
-    told: [usize; 3],
+    reported: [usize; 3],
 }
 
 impl Tally {
-    /// What was found since the last call, up to so many of each kind.
-    pub(crate) fn news(&mut self) -> Vec<String> {
+    /// What was found since the last call, up to a limit of each kind.
+    pub(crate) fn new_findings(&mut self) -> Vec<String> {
         let kinds = [("lost", &self.lost), ("leak", &self.leaks), ("violation", &self.violations)];
-        let mut news = Vec::new();
-        for ((kind, findings), told) in kinds.into_iter().zip(&mut self.told) {
-            let from = std::mem::replace(told, findings.len());
+        let mut lines = Vec::new();
+        for ((kind, findings), reported) in kinds.into_iter().zip(&mut self.reported) {
+            let from = std::mem::replace(reported, findings.len());
             let new = findings.iter().take(SHOWN_MAX).skip(from);
-            news.extend(new.map(|finding| format!("{kind}: {finding}")));
+            lines.extend(new.map(|finding| format!("{kind}: {finding}")));
         }
-        news
+        lines
     }
 
     /// Whether nothing was lost, nothing leaked and nothing was violated.
@@ -102,12 +102,12 @@ mod tests {
     }
 
     #[test]
-    fn a_finding_is_told_once() {
+    fn a_finding_is_reported_once() {
         let mut tally = Tally::default();
         tally.leaks.push("one".to_owned());
-        assert_eq!(tally.news(), ["leak: one"]);
-        assert_eq!(tally.news(), [""; 0]);
+        assert_eq!(tally.new_findings(), ["leak: one"]);
+        assert_eq!(tally.new_findings(), [""; 0]);
         tally.leaks.extend((0..SHOWN_MAX).map(|at| at.to_string()));
-        assert_eq!(tally.news().len(), SHOWN_MAX - 1, "only so many are shown");
+        assert_eq!(tally.new_findings().len(), SHOWN_MAX - 1, "only so many are shown");
     }
 }

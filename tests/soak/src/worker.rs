@@ -1,8 +1,9 @@
 //! A client under the verifier's eyes: two threads that do whatever clients do, in random order.
 //!
-//! Each thread makes objects of its own and deletes only those, so that what it was told is enough
-//! to know what must be there. It reads everybody's. Buffers are held for a while and compared once
-//! more when they are let go: a pinned object never changes, whatever happened to it meanwhile.
+//! Each thread makes its own objects and deletes only those, so that what it was told is enough
+//! to know what must be there. It reads those of all. Buffers are held for a while and compared
+//! once more when they are let go: a pinned object never changes, whatever happened to it
+//! meanwhile.
 
 mod hand;
 
@@ -23,19 +24,19 @@ use hand::Hand;
 const THREADS: u8 = 2;
 
 /// For how long a worker waits for the daemon, at the start and after it was killed.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Works until the standard input ends.
 pub(crate) fn run(socket: &Path, number: u32, seed: u64) -> anyhow::Result<()> {
     let options = ConnectOptions {
         socket: Some(socket.to_owned()),
         name: format!("worker {number}"),
-        connect_timeout: PATIENCE,
-        reconnect_timeout: PATIENCE,
+        connect_timeout: TIMEOUT,
+        reconnect_timeout: TIMEOUT,
         ..ConnectOptions::default()
     };
     let store = Client::connect(&options)?;
-    Entry::Ready.tell();
+    Entry::Ready.report();
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         for thread in 0..THREADS {

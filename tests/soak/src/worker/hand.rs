@@ -17,7 +17,7 @@ use crate::journal::Entry;
 const OWN_BYTES_MAX: usize = 2 << 20;
 /// Small objects have up to this many bytes.
 const SMALL_BYTES_MAX: u64 = 16 << 10;
-/// A large object has an extent of its own.
+/// A large object has its own extent.
 const LARGE_BYTES: u32 = (16 << 20) + 4096;
 /// Objects put in one go.
 const BATCH_MAX: u64 = 24;
@@ -118,7 +118,7 @@ impl Hand {
     fn put(&mut self, kind: Kind) {
         let id = self.small_id(kind);
         let strict = self.random.percent(STRICT_PERCENT);
-        Entry::Putting(id).tell();
+        Entry::Putting(id).report();
         let options = PutOptions { strict, ..Self::options(&id) };
         let outcome = self.store.put(&content::data(&id), &options);
         self.settle(id, outcome);
@@ -128,7 +128,7 @@ impl Hand {
     fn settle<T>(&mut self, id: ObjectId, outcome: Result<T>) {
         match outcome {
             Ok(_) => {
-                Entry::Sealed(id).tell();
+                Entry::Sealed(id).report();
                 self.own.push_back(id);
             }
             // Not acknowledged: the verifier knows that it may be there. `Exists` is the answer to
@@ -137,12 +137,12 @@ impl Hand {
         }
     }
 
-    /// Objects that are announced through the ring one behind the other, and acknowledged together.
+    /// Objects that are announced through the ring one after the other, and acknowledged together.
     fn put_batch(&mut self) {
         let count = 1 + self.random.below(BATCH_MAX);
         let ids: Vec<ObjectId> = (0..count).map(|_| self.small_id(Kind::Bare)).collect();
         for id in &ids {
-            Entry::Putting(*id).tell();
+            Entry::Putting(*id).report();
         }
         let data: Vec<Vec<u8>> = ids.iter().map(content::data).collect();
         let objects: Vec<(Option<ObjectId>, &[u8])> =
@@ -156,7 +156,7 @@ impl Hand {
 
     fn create(&mut self) {
         let id = self.small_id(Kind::Plain);
-        Entry::Putting(id).tell();
+        Entry::Putting(id).report();
         let outcome = self.write(&id).and_then(|writer| writer.seal());
         self.settle(id, outcome);
     }
@@ -167,7 +167,7 @@ impl Hand {
         Ok(writer)
     }
 
-    /// An object that nobody may ever see: the verifier is not told of it.
+    /// An object that may never be seen: the verifier is not told of it.
     fn abort(&mut self) {
         let id = self.small_id(Kind::Plain);
         let by_hand = self.random.percent(50);
@@ -188,7 +188,7 @@ impl Hand {
             return;
         }
         let id = self.new_id(LARGE_BYTES, Kind::Plain);
-        Entry::Putting(id).tell();
+        Entry::Putting(id).report();
         let outcome = self.store.put(&content::data(&id), &Self::options(&id));
         self.settle(id, outcome);
     }
@@ -204,7 +204,7 @@ impl Hand {
                     && [Code::Evicted, Code::TimedOut].contains(&error.code()) => {}
             // Its file cannot be read for now; the verifier knows whether it took the folder away.
             Err(error) if error.code() == Code::Io => refused(&error, &[Code::Io]),
-            Err(error) => Entry::Violation(format!("own object: {error}")).tell(),
+            Err(error) => Entry::Violation(format!("own object: {error}")).report(),
         }
     }
 
@@ -232,10 +232,10 @@ impl Hand {
         match self.store.wait(&ids, ids.len(), Some(Duration::from_millis(1))) {
             Ok(states) if states.len() == ids.len() => {
                 if states.last() != Some(&ObjectState::Absent) {
-                    Entry::Violation(format!("what never was is {states:?}")).tell();
+                    Entry::Violation(format!("what never was is {states:?}")).report();
                 }
             }
-            Ok(states) => Entry::Violation(format!("{} states", states.len())).tell(),
+            Ok(states) => Entry::Violation(format!("{} states", states.len())).report(),
             Err(error) => refused(&error, &[Code::TimedOut]),
         }
     }
@@ -260,7 +260,7 @@ impl Hand {
         let id = buffer.id();
         if !content::matches(&id, buffer.data(), buffer.metadata()) {
             let length = buffer.data().len();
-            Entry::Violation(format!("object {id} has other bytes ({length} of them)")).tell();
+            Entry::Violation(format!("object {id} has other bytes ({length} of them)")).report();
         }
         self.verified += 1;
         if self.verified >= REPORT_EVERY {
@@ -269,12 +269,12 @@ impl Hand {
     }
 
     fn report(&mut self) {
-        Entry::Verified(std::mem::take(&mut self.verified)).tell();
+        Entry::Verified(std::mem::take(&mut self.verified)).report();
     }
 
     fn delete_oldest(&mut self, through_ring: bool) {
         let Some(id) = self.own.pop_front() else { return };
-        Entry::Deleting(id).tell();
+        Entry::Deleting(id).report();
         let outcome = if through_ring {
             self.store.delete_soon(&id).and_then(|()| self.store.flush())
         } else {
@@ -287,8 +287,8 @@ impl Hand {
         // Gone already: evicted, or deleted just before the daemon was killed and then asked again.
         let gone = [Code::Absent, Code::Deleted, Code::Evicted];
         match outcome {
-            Ok(()) => Entry::Deleted(id).tell(),
-            Err(error) if gone.contains(&error.code()) => Entry::Deleted(id).tell(),
+            Ok(()) => Entry::Deleted(id).report(),
+            Err(error) if gone.contains(&error.code()) => Entry::Deleted(id).report(),
             Err(error) => refused(&error, &[]),
         }
     }
@@ -332,12 +332,12 @@ impl Hand {
 /// Tells what the store refused; what it may not refuse is a violation.
 fn refused(error: &Error, expected: &[Code]) {
     // The other thread deleted an object through the ring that was evicted before, and this one is
-    // the first to hear of it.
+    // the first to see it.
     let was_evicted = error.id().is_some_and(|id| content::is_cache(&id))
         && [Code::Absent, Code::Evicted].contains(&error.code());
     if was_evicted || expected.contains(&error.code()) {
-        Entry::Refused(format!("{}: {}", error.doing(), error.code().key())).tell();
+        Entry::Refused(format!("{}: {}", error.doing(), error.code().key())).report();
     } else {
-        Entry::Violation(format!("unexpected refusal: {error}")).tell();
+        Entry::Violation(format!("unexpected refusal: {error}")).report();
     }
 }
