@@ -53,7 +53,7 @@ const RETIRED: &[(&str, &str, &str)] = &[
     ("obitu", "aries", "recent ends"),
     ("obit", "uary", "a recent end"),
     ("every", " door", "every binding"),
-    ("lonely", "_until", "idle_deadline"),
+    ("lon", "ely_until", "idle_deadline"),
     ("lon", "ely", "idle, or: without clients"),
     ("no hello", " came", "the client sent no hello"),
     ("cele", "brate", "notify of the seal"),
@@ -73,6 +73,14 @@ const RETIRED: &[(&str, &str, &str)] = &[
     ("part", "ings", "disconnects"),
     ("wait_for", "_company", "arm_idle_exit"),
     ("refuse_the", "_silent", "drop_unidentified"),
+    ("no", "body", "name the component: no client, no process, nothing"),
+    ("No", "body", "name the component: no client, no process, nothing"),
+    ("some", "body", "name the component: a client, another process"),
+    ("Some", "body", "name the component: a client, another process"),
+    ("every", "body", "name the components: every client, all threads"),
+    ("Every", "body", "name the components: every client, all threads"),
+    ("who", "ever", "name the component: the client that"),
+    ("Who", "ever", "name the component: the client that"),
 ];
 
 /// Where retired phrases may stay.
