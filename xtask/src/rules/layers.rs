@@ -36,6 +36,7 @@ const PLACES: &[Place] = &[
     place("crates/shm", &["plasmon-proto"]),
     Place { pure: true, ..place("crates/store", &["plasmon-proto"]) },
     place("crates/spill", &["plasmon-proto"]),
+    Place { pure: true, ..place("crates/cluster", &["plasmon-proto"]) },
     Place { pure: true, ..place("crates/plo", &[]) },
     place("crates/client", &["plasmon-proto", "plasmon-shm"]),
     place("crates/scatter", &[]),

@@ -6,7 +6,7 @@ use crate::rust::RustSource;
 use crate::tree::crate_of;
 
 /// Crates that can be replayed: nothing comes in but values.
-const PURE: &[&str] = &["crates/proto", "crates/store", "crates/plo"];
+const PURE: &[&str] = &["crates/proto", "crates/store", "crates/cluster", "crates/plo"];
 
 /// What a pure crate must not name, and what to do instead.
 const OUTSIDE: &[(&str, &str)] = &[
@@ -27,6 +27,7 @@ const OUTSIDE: &[(&str, &str)] = &[
 const UNSTOPPABLE: &[&str] = &[
     "crates/proto",
     "crates/store",
+    "crates/cluster",
     "crates/plo",
     "crates/keeper",
     "crates/daemon",
