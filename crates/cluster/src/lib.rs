@@ -2,6 +2,9 @@
 
 #![forbid(unsafe_code)]
 
+pub mod codec;
+#[cfg(test)]
+mod fixtures;
 pub mod limits;
 pub mod map;
 pub mod node;

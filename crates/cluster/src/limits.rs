@@ -26,8 +26,7 @@ pub const NODE_NAME_BYTES_MAX: usize = 64;
 /// Bytes of the name of a zone.
 pub const ZONE_BYTES_MAX: usize = 64;
 
-/// The largest weight of a node. A weight times a logarithm of [`crate::rendezvous`] stays below
-/// 2^64.
+/// The largest weight of a node. A logarithm of 38 bits times this stays below 2^64.
 pub const WEIGHT_MAX: u32 = 1 << 20;
 
 /// Bytes of an encoded map: as many nodes as there may be, each as large as it may be, are less.

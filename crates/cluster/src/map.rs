@@ -345,3 +345,6 @@ pub enum BadMap {
         epoch: Epoch,
     },
 }
+
+#[cfg(test)]
+mod tests;
