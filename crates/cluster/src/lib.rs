@@ -5,6 +5,7 @@
 pub mod codec;
 #[cfg(test)]
 mod fixtures;
+pub mod lease;
 pub mod limits;
 pub mod map;
 pub mod node;
