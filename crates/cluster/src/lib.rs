@@ -9,6 +9,7 @@ pub mod lease;
 pub mod limits;
 pub mod map;
 pub mod node;
+pub mod placement;
 
 pub use map::{Group, GroupNo, Map};
 pub use node::{Epoch, Member, Node, NodeState, NodeUuid, ProtocolRange, Slot};
