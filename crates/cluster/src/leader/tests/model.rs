@@ -19,6 +19,14 @@ struct Fact {
     leading: BTreeSet<Slot>,
 }
 
+/// What is the same for all groups when one map becomes the next.
+struct Change {
+    /// How many nodes may be given groups.
+    fillable: usize,
+    /// Nodes whose incarnation of the old map holds a lease.
+    alive: BTreeSet<Slot>,
+}
+
 #[derive(Clone, Debug)]
 pub(super) struct Pool {
     leader: Leader,
@@ -139,9 +147,21 @@ impl Pool {
         let Some(next) = decision.proposal else { return false };
         let old = std::mem::replace(&mut self.map, next);
         self.check_nodes(&old);
+        let change = Change {
+            fillable: self.map.nodes().filter(|(_, node)| node.is_assignable()).count(),
+            alive: old
+                .nodes()
+                .filter(|(_, node)| {
+                    let Member { uuid, incarnation, .. } = node.member;
+                    let mut members = self.members.values();
+                    members.any(|member| (member.uuid, member.incarnation) == (uuid, incarnation))
+                })
+                .map(|(slot, _)| slot)
+                .collect(),
+        };
         for at in 0..self.map.groups.len() {
             let fact = std::mem::take(&mut self.facts[at]);
-            self.facts[at] = self.check_group(&old, &old.groups[at], &self.map.groups[at], fact);
+            self.facts[at] = self.check_group(&change, &old.groups[at], &self.map.groups[at], fact);
         }
         true
     }
@@ -170,7 +190,7 @@ impl Pool {
     }
 
     /// Checks one group of the new map, and says what is true of it from then on.
-    fn check_group(&self, old: &Map, before: &Group, group: &Group, fact: Fact) -> Fact {
+    fn check_group(&self, change: &Change, before: &Group, group: &Group, fact: Fact) -> Fact {
         let new = &self.map;
         let about = || format!("epoch {}: {before:?} became {group:?}, {fact:?}", new.epoch);
         // What a forgotten node had is given up.
@@ -185,8 +205,7 @@ impl Pool {
         }
         let acting_live = live.iter().filter(|slot| before.acting.contains(slot)).count();
         let kept = live.iter().filter(|slot| group.acting.contains(slot)).count();
-        let fillable = new.nodes().filter(|(_, node)| node.is_assignable()).count();
-        assert!(kept >= acting_live.min(2).min(fillable), "too few are left; {}", about());
+        assert!(kept >= acting_live.min(2).min(change.fillable), "too few are left; {}", about());
         if before.acting.is_empty() && before.since == Epoch(0) {
             let complete = group.acting.iter().map(|slot| incarnation(new, *slot)).collect();
             return Fact { complete, leading: group.primary().into_iter().collect() };
@@ -203,24 +222,8 @@ impl Pool {
         let is_led = group.primary().is_some_and(|slot| live.contains(&slot));
         let is_current = |entry: &(Slot, u64)| !is_led || group.acting.contains(&entry.0);
         let complete = complete.into_iter().filter(is_current).collect();
-        let leading = self.leading(old, before, group, &fact);
+        let leading = leading(change, before, group, &fact);
         Fact { complete, leading }
-    }
-
-    fn leading(&self, old: &Map, before: &Group, group: &Group, fact: &Fact) -> BTreeSet<Slot> {
-        let is_alive = |slot: &Slot| {
-            let incarnation = old.node(*slot).map(|node| node.member.incarnation);
-            let uuid = self.slots[slot];
-            let mut members = self.members.values();
-            members.any(|other| other.uuid == uuid && Some(other.incarnation) == incarnation)
-        };
-        let mut leading: BTreeSet<Slot> =
-            fact.leading.iter().chain(&before.primary()).copied().filter(is_alive).collect();
-        leading.retain(|slot| group.primary() != Some(*slot));
-        let named: BTreeSet<Slot> = group.prior.into_iter().collect();
-        assert!(leading.is_subset(&named), "{leading:?} may lead, too: {before:?}, {group:?}");
-        leading.extend(group.primary());
-        leading
     }
 
     /// What decides about all that can follow, without numbers that only grow.
@@ -244,6 +247,17 @@ impl Pool {
         let leases: Vec<_> = self.members.keys().collect();
         format!("{nodes:?} {groups:?} {leases:?} {}", self.leader.brake.key(self.now_ms))
     }
+}
+
+/// The nodes that may believe that they lead a group which has changed.
+fn leading(change: &Change, before: &Group, group: &Group, fact: &Fact) -> BTreeSet<Slot> {
+    let led = fact.leading.iter().copied().chain(before.primary());
+    let mut leading: BTreeSet<Slot> = led.filter(|slot| change.alive.contains(slot)).collect();
+    leading.retain(|slot| group.primary() != Some(*slot));
+    let named: BTreeSet<Slot> = group.prior.into_iter().collect();
+    assert!(leading.is_subset(&named), "{leading:?} may lead, too: {before:?}, {group:?}");
+    leading.extend(group.primary());
+    leading
 }
 
 /// A node with the incarnation that the map has.
