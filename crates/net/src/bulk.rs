@@ -1,0 +1,198 @@
+//! A bulk lane over a stream: segments that can be gone on with after every byte.
+
+use crate::error::Error;
+use crate::segment::{BadSegment, HEADER_BYTES, Segment};
+use crate::stream::{FileRange, Stream, unless_blocked};
+use crate::transport::{BulkLane, Destination, Destinations, Received, Sent, Source};
+
+/// How much is received at once: what was received is still in the caches when its checksum is
+/// computed.
+const RECEIVE_BYTES: usize = 256 << 10;
+
+/// How much is passed over at once.
+const DISCARD_BYTES: usize = 16 << 10;
+
+/// A bulk lane over a stream whose handshake is over.
+#[derive(Debug)]
+pub struct FramedBulk<S> {
+    stream: S,
+    sending: Option<Sending>,
+    receiving: Receiving,
+}
+
+/// A segment of which a part is sent.
+#[derive(Debug)]
+struct Sending {
+    segment: Segment,
+    header: [u8; HEADER_BYTES],
+    header_sent: usize,
+    content_sent: usize,
+}
+
+/// What has arrived of the next segment.
+#[derive(Debug)]
+enum Receiving {
+    Header { raw: [u8; HEADER_BYTES], filled: usize },
+    Content(Content),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Content {
+    segment: Segment,
+    received: usize,
+    checksum: u32,
+    /// Whether a part of it was passed over.
+    discarded: bool,
+}
+
+impl Receiving {
+    const START: Self = Self::Header { raw: [0; HEADER_BYTES], filled: 0 };
+}
+
+impl<S: Stream> FramedBulk<S> {
+    /// The lane over this stream, both of whose sides have just ended their handshake.
+    pub fn new(stream: S) -> Self {
+        Self { stream, sending: None, receiving: Receiving::START }
+    }
+
+    /// The stream, to wait for its events.
+    pub fn stream(&self) -> &S {
+        &self.stream
+    }
+
+    /// The header of the segment whose content comes next; `None` when it is not whole.
+    fn receive_header(&mut self) -> Result<Option<Content>, Error> {
+        loop {
+            let (raw, filled) = match &mut self.receiving {
+                Receiving::Content(content) => return Ok(Some(*content)),
+                Receiving::Header { raw, filled } => (raw, filled),
+            };
+            match unless_blocked(self.stream.recv(&mut raw[*filled..]))? {
+                Some(0) => return Err(Error::Closed { midway: *filled > 0 }),
+                Some(count) => *filled += count,
+                None => return Ok(None),
+            }
+            if *filled == HEADER_BYTES {
+                let segment = Segment::decode(raw)?;
+                let content = Content { segment, received: 0, checksum: 0, discarded: false };
+                self.receiving = Receiving::Content(content);
+            }
+        }
+    }
+}
+
+impl Content {
+    /// Receives a part of the content; how many bytes, `None` when there are none.
+    fn receive(
+        &mut self,
+        stream: &mut impl Stream,
+        destination: Destination<'_>,
+    ) -> Result<Option<usize>, Error> {
+        let Segment { transfer, bytes, .. } = self.segment;
+        let left = bytes as usize - self.received;
+        let received = match destination {
+            Destination::Memory(memory) => {
+                let part = self.segment.part_of(memory)?;
+                let into = &mut part[self.received..][..left.min(RECEIVE_BYTES)];
+                let received = unless_blocked(stream.recv(into))?;
+                let arrived = &into[..received.unwrap_or(0)];
+                self.checksum = crc32c::crc32c_append(self.checksum, arrived);
+                received
+            }
+            Destination::Discard => {
+                self.discarded = true;
+                let mut scratch = [0; DISCARD_BYTES];
+                unless_blocked(stream.recv(&mut scratch[..left.min(DISCARD_BYTES)]))?
+            }
+            Destination::Unknown => return Err(BadSegment::Transfer { transfer }.into()),
+            Destination::Later => None,
+        };
+        if received == Some(0) {
+            return Err(Error::Closed { midway: true });
+        }
+        self.received += received.unwrap_or(0);
+        Ok(received)
+    }
+
+    /// What it ended as; `None` when it is not whole.
+    fn outcome(&self) -> Option<Received> {
+        let segment = self.segment;
+        if self.received < segment.bytes as usize {
+            None
+        } else if self.discarded {
+            Some(Received::Discarded(segment))
+        } else if self.checksum == segment.checksum {
+            Some(Received::Segment(segment))
+        } else {
+            Some(Received::Corrupt(segment))
+        }
+    }
+}
+
+impl<S: Stream> BulkLane for FramedBulk<S> {
+    fn send(&mut self, segment: &Segment, source: Source<'_>) -> Result<Sent, Error> {
+        segment.check()?;
+        let header = segment.encode();
+        let sending = self.sending.get_or_insert(Sending {
+            segment: *segment,
+            header,
+            header_sent: 0,
+            content_sent: 0,
+        });
+        assert_eq!(sending.segment, *segment, "a segment is sent whole before the next one");
+        while sending.header_sent < HEADER_BYTES {
+            match unless_blocked(self.stream.send(&sending.header[sending.header_sent..], true))? {
+                Some(count) => sending.header_sent += count,
+                None => return Ok(Sent::Blocked),
+            }
+        }
+        while sending.content_sent < segment.bytes as usize {
+            let from = sending.content_sent;
+            let bytes = segment.bytes as usize - from;
+            let sent = match source {
+                Source::Memory(memory) => {
+                    assert_eq!(memory.len(), segment.bytes as usize, "the content is all of it");
+                    self.stream.send(&memory[from..], false)
+                }
+                Source::File { file, offset } => {
+                    let range = FileRange { file, offset: offset + from as u64, bytes };
+                    match self.stream.send_file(range) {
+                        Ok(0) => return Err(Error::SourceShort),
+                        Err(error) if error.kind() == std::io::ErrorKind::Unsupported => {
+                            return Ok(Sent::NeedsMemory);
+                        }
+                        other => other,
+                    }
+                }
+            };
+            match unless_blocked(sent)? {
+                Some(count) => sending.content_sent += count,
+                None => return Ok(Sent::Blocked),
+            }
+        }
+        self.sending = None;
+        Ok(Sent::Whole)
+    }
+
+    fn receive(&mut self, destinations: &mut dyn Destinations) -> Result<Received, Error> {
+        let Some(mut content) = self.receive_header()? else { return Ok(Received::Blocked) };
+        loop {
+            let destination = destinations.find(&content.segment);
+            let is_ready = !matches!(destination, Destination::Later);
+            let received = content.receive(&mut self.stream, destination)?;
+            if let Some(outcome) = content.outcome() {
+                self.receiving = Receiving::START;
+                return Ok(outcome);
+            }
+            self.receiving = Receiving::Content(content);
+            if received.is_none() {
+                let waiting = Received::Waiting(content.segment);
+                return Ok(if is_ready { Received::Blocked } else { waiting });
+            }
+        }
+    }
+
+    fn close(&mut self) {
+        self.stream.close();
+    }
+}

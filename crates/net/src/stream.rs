@@ -1,0 +1,42 @@
+//! What a lane needs of a connection: bytes in order, without waiting.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+
+/// A connection of two nodes that carries bytes in order and never waits: where it would have to,
+/// the error's kind is [`io::ErrorKind::WouldBlock`].
+pub trait Stream {
+    /// Receives bytes directly into `into`, which is not empty; 0 is the end of the connection.
+    fn recv(&mut self, into: &mut [u8]) -> io::Result<usize>;
+
+    /// Sends the beginning of `bytes`; how many. With `more` set, other bytes follow at once, and
+    /// the transport may wait for them.
+    fn send(&mut self, bytes: &[u8], more: bool) -> io::Result<usize>;
+
+    /// Sends the beginning of a range of a file without a copy in this process; how many bytes. 0
+    /// means that the file ends before the range does.
+    fn send_file(&mut self, range: FileRange<'_>) -> io::Result<usize>;
+
+    /// Ends the connection in both directions. What was sent before still arrives.
+    fn close(&mut self);
+}
+
+/// A range of an open file, such as a part of an extent.
+#[derive(Clone, Copy, Debug)]
+pub struct FileRange<'a> {
+    /// The file.
+    pub file: BorrowedFd<'a>,
+    /// Where the range starts.
+    pub offset: u64,
+    /// How long it is.
+    pub bytes: usize,
+}
+
+/// What a call that never waits did; `None` when it would have had to.
+pub(crate) fn unless_blocked(result: io::Result<usize>) -> io::Result<Option<usize>> {
+    match result {
+        Ok(count) => Ok(Some(count)),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+        Err(error) => Err(error),
+    }
+}
