@@ -1,9 +1,9 @@
 //! How the nodes of a pool talk: lanes of two kinds between each two of them.
 //!
 //! A *control lane* carries messages: short, numbered, in classes of urgency. *Bulk lanes* carry
-//! the content of objects in segments, from a file of the sending node straight into memory of the
-//! receiving one. They are connections of their own, so that no message ever waits for a segment.
-//! What the messages mean, and what the content belongs to, is not known here.
+//! the content of objects in segments, from memory or a file of the sending node straight into
+//! memory of the receiving one. They are connections of their own, so that no message ever waits
+//! for a segment. What the messages mean, and what the content belongs to, is not known here.
 //!
 //! ```text
 //!                     Link                 life of the peer: up, slow, down

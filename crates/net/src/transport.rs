@@ -92,8 +92,8 @@ pub enum NotQueued {
 /// A lane for the content of objects, in segments.
 pub trait BulkLane {
     /// Sends a segment, or goes on with it. Until this says [`Sent::Whole`] it is called again with
-    /// the same segment and source, and with no other segment. The content of the source may still
-    /// be read after that: it is pinned until the receiving side has confirmed the transfer.
+    /// the same segment and source, and with no other segment. After that memory is not read any
+    /// more. A file may be: it is pinned until the receiving side has confirmed the transfer.
     fn send(&mut self, segment: &Segment, source: Source<'_>) -> Result<Sent, Error>;
 
     /// Receives into the memory that `destinations` gives, with no copy in between, until a segment
@@ -104,7 +104,8 @@ pub trait BulkLane {
     fn close(&mut self);
 }
 
-/// Where the content of a segment is taken from.
+/// Where the content of a segment is taken from: from memory where it is mapped, which is twice as
+/// fast over the loopback (`docs/adr/0091`), and from a file where it is not.
 #[derive(Clone, Copy, Debug)]
 pub enum Source<'a> {
     /// From a file that holds it from this place on; the kernel sends its pages.
