@@ -9,7 +9,7 @@ use plasmon_net::frame::Class;
 use plasmon_net::handshake::{Lane, Peer, Purpose};
 use plasmon_net::tcp::{TcpListener, TcpStream};
 use plasmon_net::{BEAT_EVERY, Error, FramedControl, Greeting, HANDSHAKE_TIMEOUT, Link, LinkEvent};
-use plasmon_testkit::PATIENCE;
+use plasmon_testkit::TEST_TIMEOUT;
 use rustix::event::{PollFd, PollFlags, Timespec};
 
 type TcpLink = Link<FramedControl<TcpStream>>;
@@ -19,7 +19,7 @@ const START: Duration = Duration::ZERO;
 
 /// Waits until one of the sockets is ready, or for a moment: a relay has threads of its own.
 fn wait(started: Instant, sockets: &[&TcpStream]) {
-    assert!(started.elapsed() < PATIENCE, "nothing happens any more");
+    assert!(started.elapsed() < TEST_TIMEOUT, "nothing happens any more");
     let mut polled: Vec<PollFd<'_>> = sockets
         .iter()
         .map(|socket| PollFd::from_borrowed_fd(socket.as_fd(), PollFlags::IN))

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use crate::conformance::{Fixture, conformance};
 use plasmon_net::tcp::{TcpListener, TcpStream};
-use plasmon_testkit::PATIENCE;
+use plasmon_testkit::TEST_TIMEOUT;
 
 fn any_port() -> SocketAddr {
     ([127, 0, 0, 1], 0).into()
@@ -46,7 +46,7 @@ impl Fixture for TcpFixture {
     }
 
     fn wait(&mut self) {
-        assert!(self.started.elapsed() < PATIENCE, "nothing happens any more");
+        assert!(self.started.elapsed() < TEST_TIMEOUT, "nothing happens any more");
         std::thread::yield_now();
     }
 }
