@@ -13,7 +13,24 @@ use crate::limits::{NAME_BYTES_MAX, NAMESPACE_BYTES_MAX};
 /// Bytes in an object id.
 pub const OBJECT_ID_BYTES: usize = 20;
 
+/// Bytes of a pooled id that tell it from all others.
+pub const POOLED_IDENTITY_BYTES: usize = 12;
+
+/// What a pooled id ends in. Six bytes, because clients may choose their ids at random.
+const POOLED_MARK: [u8; 6] = *b"@pool\0";
+
+/// The home of a pooled id that has none.
+const NO_HOME: u16 = 0xffff;
+
 /// The 20-byte id of an object, chosen by its creator.
+///
+/// The id of an object in a pool of several nodes says so itself:
+///
+/// | bytes | in a pooled id |
+/// |---|---|
+/// | 0-11 | identity |
+/// | 12-13 | slot of the node that makes the object, little-endian; `0xffff` when it has no home |
+/// | 14-19 | the mark `@pool` and a zero |
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ObjectId([u8; OBJECT_ID_BYTES]);
 
@@ -38,6 +55,34 @@ impl ObjectId {
         let mut bytes = [0; OBJECT_ID_BYTES];
         bytes.copy_from_slice(&hasher.finalize().as_bytes()[..OBJECT_ID_BYTES]);
         Self(bytes)
+    }
+
+    /// The id of an object in a pool: of one that is made on the node in slot `home` and never
+    /// again, or of one that any node may make. Slot `0xffff` is no home.
+    pub const fn pooled(identity: [u8; POOLED_IDENTITY_BYTES], home: Option<u16>) -> Self {
+        let [a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11] = identity;
+        let [h0, h1] = match home {
+            Some(slot) => slot.to_le_bytes(),
+            None => NO_HOME.to_le_bytes(),
+        };
+        let [m0, m1, m2, m3, m4, m5] = POOLED_MARK;
+        Self([a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, h0, h1, m0, m1, m2, m3, m4, m5])
+    }
+
+    /// Whether this is the id of an object in a pool.
+    #[inline]
+    pub const fn is_pooled(&self) -> bool {
+        let [.., m0, m1, m2, m3, m4, m5] = self.0;
+        let [n0, n1, n2, n3, n4, n5] = POOLED_MARK;
+        m0 == n0 && m1 == n1 && m2 == n2 && m3 == n3 && m4 == n4 && m5 == n5
+    }
+
+    /// The slot of the node that makes the object with this pooled id; `None` when the id is free,
+    /// so that any node may make it, or is not pooled.
+    pub const fn home(&self) -> Option<u16> {
+        let [_, _, _, _, _, _, _, _, _, _, _, _, h0, h1, ..] = self.0;
+        let home = u16::from_le_bytes([h0, h1]);
+        if self.is_pooled() && home != NO_HOME { Some(home) } else { None }
     }
 
     /// The id in three little-endian words: bytes 0-7, 8-15 and 16-19. The high half of the last
@@ -204,6 +249,34 @@ mod tests {
         assert_ne!(id("a", "bc"), id("ab", "c"));
         // The mapping is a format: other processes and later versions must agree.
         assert_eq!(id("", "prices").to_string(), "c5e0d09f7f2df657c6e808cf8d163c54896c9b2c");
+    }
+
+    #[test]
+    fn a_pooled_id_says_that_it_is_pooled_and_where_it_is_made() {
+        let identity = std::array::from_fn(|i| i as u8);
+        let homed = ObjectId::pooled(identity, Some(0x0102));
+        assert!(homed.is_pooled());
+        assert_eq!(homed.home(), Some(0x0102));
+        // The layout is a format: nodes and later versions must agree.
+        assert_eq!(homed.to_string(), "000102030405060708090a0b020140706f6f6c00");
+        let free = ObjectId::pooled(identity, None);
+        assert_eq!((free.is_pooled(), free.home()), (true, None));
+        assert_eq!(free.to_string(), "000102030405060708090a0bffff40706f6f6c00");
+        assert_eq!(ObjectId::pooled(identity, Some(0xfffe)).home(), Some(0xfffe));
+        assert_eq!(ObjectId::pooled(identity, Some(0xffff)), free);
+    }
+
+    #[test]
+    fn one_wrong_byte_of_the_mark_is_not_pooled() {
+        let pooled = *ObjectId::pooled([7; POOLED_IDENTITY_BYTES], Some(3)).as_bytes();
+        for at in 0..OBJECT_ID_BYTES {
+            let mut bytes = pooled;
+            bytes[at] ^= 1;
+            let id = ObjectId::new(bytes);
+            assert_eq!(id.is_pooled(), at < 14, "byte {at}");
+            assert_eq!(id.home().is_some(), at < 14, "byte {at}");
+        }
+        assert!(!Name::new("", "prices").unwrap().id().is_pooled());
     }
 
     #[test]
