@@ -6,7 +6,8 @@ use crate::rust::RustSource;
 use crate::tree::crate_of;
 
 /// Crates that can be replayed: nothing comes in but values.
-const PURE: &[&str] = &["crates/proto", "crates/store", "crates/cluster", "crates/plo"];
+const PURE: &[&str] =
+    &["crates/proto", "crates/store", "crates/cluster", "crates/pool", "crates/plo"];
 
 /// What a pure crate must not name, and what to do instead.
 const OUTSIDE: &[(&str, &str)] = &[
@@ -28,6 +29,7 @@ const UNSTOPPABLE: &[&str] = &[
     "crates/proto",
     "crates/store",
     "crates/cluster",
+    "crates/pool",
     "crates/plo",
     "crates/keeper",
     "crates/daemon",

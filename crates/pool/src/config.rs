@@ -1,0 +1,59 @@
+//! What a node is told when it starts.
+
+use plasmon_cluster::Slot;
+
+/// The settings of one node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Its slot in the map.
+    pub slot: Slot,
+    /// Drawn at this start; it is what the node's member in the map says.
+    pub incarnation: u64,
+    /// The token of its store.
+    pub boot: u64,
+    /// The capacity of its store.
+    pub capacity_bytes: u64,
+    /// For so long the store shows copies of free ids after the node lost its lease.
+    pub isolated_serve_ms: u64,
+    /// How many bytes a second copies that were lost may be made again with.
+    pub repair_bytes_per_s: u64,
+    #[cfg(test)]
+    pub(crate) mutation: Option<Mutation>,
+}
+
+impl Config {
+    /// The settings of a node, with the defaults.
+    pub fn new(slot: Slot, incarnation: u64, boot: u64, capacity_bytes: u64) -> Self {
+        Self {
+            slot,
+            incarnation,
+            boot,
+            capacity_bytes,
+            isolated_serve_ms: 60_000,
+            repair_bytes_per_s: 100 << 20,
+            #[cfg(test)]
+            mutation: None,
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn breaks(&self, rule: Mutation) -> bool {
+        self.mutation == Some(rule)
+    }
+
+    #[cfg(not(test))]
+    pub(crate) fn breaks(&self, _: Mutation) -> bool {
+        false
+    }
+}
+
+/// A rule that the simulator can break, to see that it notices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mutation {
+    /// A primary answers and commits without its lease.
+    DecideWithoutLease,
+    /// A group that does not know all copies says that an object is absent.
+    AbsentWhenIncomplete,
+    /// A commit is acknowledged before its copies are made.
+    AcknowledgeBeforeCopies,
+}

@@ -1,0 +1,87 @@
+//! The pooled copies in the node's own store.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use plasmon_cluster::Slot;
+use plasmon_proto::ObjectId;
+
+use crate::event::Told;
+use crate::outbox::Outbox;
+use crate::record::{Birth, Content};
+
+/// A copy.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Copy {
+    pub(crate) birth: Birth,
+    pub(crate) content: Content,
+    /// Whether clients of this node can see it.
+    pub(crate) visible: bool,
+}
+
+/// The copies of this node.
+#[derive(Debug, Default)]
+pub(crate) struct Copies {
+    by_id: BTreeMap<ObjectId, Copy>,
+    /// Those that clients cannot see.
+    hidden: BTreeSet<ObjectId>,
+    /// Of ids whose home this is: nodes that got a copy from here without asking the directory.
+    openers: BTreeMap<ObjectId, BTreeSet<Slot>>,
+}
+
+impl Copies {
+    pub(crate) fn insert(&mut self, id: ObjectId, copy: Copy) {
+        if copy.visible {
+            self.hidden.remove(&id);
+        } else {
+            self.hidden.insert(id);
+        }
+        self.by_id.insert(id, copy);
+    }
+
+    pub(crate) fn get(&self, id: &ObjectId) -> Option<&Copy> {
+        self.by_id.get(id)
+    }
+
+    /// The copy of this incarnation.
+    pub(crate) fn of(&self, id: &ObjectId, birth: Birth) -> Option<&Copy> {
+        self.get(id).filter(|copy| copy.birth == birth)
+    }
+
+    pub(crate) fn remove(&mut self, id: &ObjectId, birth: Birth) -> bool {
+        let is_there = self.of(id, birth).is_some();
+        if is_there {
+            self.by_id.remove(id);
+            self.hidden.remove(id);
+        }
+        is_there
+    }
+
+    /// The copies that clients cannot see.
+    pub(crate) fn hidden(&self) -> impl Iterator<Item = (ObjectId, Birth)> {
+        self.hidden.iter().filter_map(|id| Some((*id, self.get(id)?.birth)))
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&ObjectId, &Copy)> {
+        self.by_id.iter()
+    }
+
+    /// Lets clients see a copy.
+    pub(crate) fn publish(&mut self, out: &mut Outbox, id: ObjectId, birth: Birth) {
+        let copy = self.by_id.get_mut(&id).filter(|copy| copy.birth == birth);
+        if let Some(copy) = copy {
+            copy.visible = true;
+            self.hidden.remove(&id);
+            out.tell(Told::Publish { id, birth });
+        }
+    }
+
+    /// A node gets a copy from its home.
+    pub(crate) fn opened(&mut self, id: ObjectId, by: Slot) {
+        self.openers.entry(id).or_default().insert(by);
+    }
+
+    /// The nodes that got a copy from here, to be told that it ended.
+    pub(crate) fn take_openers(&mut self, id: &ObjectId) -> BTreeSet<Slot> {
+        self.openers.remove(id).unwrap_or_default()
+    }
+}

@@ -1,0 +1,375 @@
+//! The directory: which objects exist, and which nodes have them.
+//!
+//! The ids are divided into groups. Each group has up to three acting nodes in the map, and the
+//! first, its primary, decides alone. Two tables: `led` has the groups that this node leads, `kept`
+//! those whose records it keeps for another primary.
+
+mod commit;
+mod ending;
+mod find;
+mod holders;
+mod inventory;
+mod kept;
+mod led;
+mod repair;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use plasmon_cluster::{Epoch, GroupNo, Map, Slot};
+use plasmon_proto::ObjectId;
+
+use crate::event::Effect;
+use crate::limits::{INVENTORY_ENTRIES_MAX, RETRY_MS};
+use crate::message::{CopyEntry, Message};
+use crate::record::State;
+use crate::time::{Mono, Timers};
+use crate::view::Context;
+
+use kept::Kept;
+use led::Led;
+use repair::Bucket;
+
+/// So often a repair that waits for bytes looks whether there are some.
+const REPAIR_EVERY_MS: u64 = 50;
+
+/// The part of the directory that is on this node.
+#[derive(Debug)]
+pub(crate) struct Directory {
+    led: BTreeMap<GroupNo, Led>,
+    kept: BTreeMap<GroupNo, Kept>,
+    /// When to go on with an object.
+    timers: Timers<ObjectId>,
+    /// When to ask earlier primaries, nodes and the leader again.
+    rounds: Timers<Round>,
+    /// Objects that need another copy, those with the fewest first.
+    repairs: BTreeSet<(usize, ObjectId)>,
+    bucket: Bucket,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Round {
+    /// Yield, Survey and Report.
+    Groups,
+    Repair,
+}
+
+impl Directory {
+    pub(crate) fn new(repair_bytes_per_s: u64) -> Self {
+        Self {
+            led: BTreeMap::new(),
+            kept: BTreeMap::new(),
+            timers: Timers::new(),
+            rounds: Timers::new(),
+            repairs: BTreeSet::new(),
+            bucket: Bucket::new(repair_bytes_per_s),
+        }
+    }
+
+    /// Takes a new map. After maps were missed, this node may have lost a group in between.
+    pub(crate) fn map_changed(&mut self, cx: &mut Context<'_>, missed: bool) {
+        let is_known = cx.view.is_known();
+        for (no, group) in cx.view.map().groups() {
+            let place = group.acting.iter().position(|slot| *slot == cx.view.me());
+            let place = place.filter(|_| is_known);
+            match place {
+                None => self.give_up(no),
+                Some(0) => self.lead(cx, no, missed),
+                Some(place) => self.keep(no, group.since, place < usize::from(group.in_sync)),
+            }
+        }
+        self.look_at_all(cx);
+        self.rounds.set(Round::Groups, cx.now);
+    }
+
+    fn give_up(&mut self, no: GroupNo) {
+        self.led.remove(&no);
+        self.kept.remove(&no);
+    }
+
+    fn lead(&mut self, cx: &Context<'_>, no: GroupNo, missed: bool) {
+        let group = cx.view.group(no);
+        if let Some(led) = self.led.get_mut(&no).filter(|_| !missed) {
+            if led.kept.since == group.since {
+                led.prior = led.prior.and(group.prior);
+            } else {
+                led.renew(cx);
+            }
+            return;
+        }
+        let led = self.led.remove(&no).map(|led| led.kept);
+        let kept = led.or_else(|| self.kept.remove(&no)).filter(|_| group.in_sync > 0);
+        let mut kept = kept.unwrap_or_else(|| Kept::new(group.since));
+        kept.since = group.since;
+        self.led.insert(no, Led::new(cx, no, kept));
+    }
+
+    fn keep(&mut self, no: GroupNo, since: Epoch, in_sync: bool) {
+        let led = self.led.remove(&no).map(|led| led.kept);
+        let kept = led.or_else(|| self.kept.remove(&no));
+        let mut kept = kept.unwrap_or_else(|| Kept::new(since));
+        if kept.since != since && !in_sync {
+            kept = Kept::new(since);
+        }
+        kept.since = since;
+        self.kept.insert(no, kept);
+    }
+
+    /// Goes on with everything that the new map may concern.
+    fn look_at_all(&mut self, cx: &mut Context<'_>) {
+        let mut ids = Vec::new();
+        for led in self.led.values_mut() {
+            led.watchers.retain(|_, slots| {
+                slots.retain(|slot, _| cx.view.is_live(*slot));
+                !slots.is_empty()
+            });
+            ids.extend(led.busy());
+            for (id, stored) in &led.kept.records {
+                let record = &stored.record;
+                let is_short = record.holders.len() < usize::from(record.copies)
+                    || record.holders.iter().any(|slot| cx.view.is_out(*slot));
+                if record.state == State::Live && is_short && !led.work.contains_key(id) {
+                    ids.push(*id);
+                }
+            }
+        }
+        for id in ids {
+            self.timers.set(id, cx.now);
+        }
+    }
+
+    pub(crate) fn next_deadline(&self) -> Option<Mono> {
+        self.timers.next().into_iter().chain(self.rounds.next()).min()
+    }
+
+    /// The connection to a node was made: what was sent before may be lost.
+    pub(crate) fn link_up(&mut self, now: Mono, peer: Slot) {
+        for led in self.led.values_mut() {
+            led.survey_again(peer);
+            for id in led.busy() {
+                self.timers.set(id, now);
+            }
+        }
+        self.rounds.set(Round::Groups, now);
+    }
+
+    /// The connection to a node was lost; it asks again what it waits for.
+    pub(crate) fn link_down(&mut self, peer: Slot) {
+        for led in self.led.values_mut() {
+            led.pages.remove(&peer);
+            led.watchers.retain(|_, slots| {
+                slots.remove(&peer);
+                !slots.is_empty()
+            });
+        }
+    }
+
+    pub(crate) fn time_passed(&mut self, cx: &mut Context<'_>) {
+        while let Some(id) = self.timers.pop(cx.now) {
+            self.send_again(cx, id);
+            self.advance(cx, id);
+        }
+        while let Some(round) = self.rounds.pop(cx.now) {
+            match round {
+                Round::Groups => self.ask_for_groups(cx),
+                Round::Repair => self.repair(cx),
+            }
+        }
+    }
+
+    fn send_again(&mut self, cx: &mut Context<'_>, id: ObjectId) {
+        let Some(led) = self.led.get_mut(&Map::group_of(&id)) else { return };
+        led.send_again(cx, id);
+        if !led.is_active() || !cx.view.may_decide(cx.now) {
+            return;
+        }
+        match led.record(&id).map(|record| record.state) {
+            Some(State::Pending | State::Live) => commit::ask_holders(led, cx, id),
+            Some(State::Dead | State::Withdrawn) => ending::ask_to_drop(led, cx, id),
+            Some(State::Lost) | None => {}
+        }
+    }
+
+    /// Decides what can be decided about an object.
+    fn advance(&mut self, cx: &mut Context<'_>, id: ObjectId) {
+        let Some(led) = self.led.get_mut(&Map::group_of(&id)) else { return };
+        if led.is_active() && cx.view.may_decide(cx.now) {
+            match led.record(&id).map(|record| record.state) {
+                Some(State::Pending) => commit::advance(led, cx, id),
+                Some(State::Live) => repair::advance(led, cx, id),
+                Some(State::Dead | State::Withdrawn) => ending::advance(led, cx, id),
+                Some(State::Lost) | None => {
+                    led.work.remove(&id);
+                }
+            }
+            if let Some(copies) = repair::shortage(led, cx, &id) {
+                self.repairs.insert((copies, id));
+                self.rounds.set_if_clear(Round::Repair, cx.now.after_ms(REPAIR_EVERY_MS));
+            }
+        }
+        if led.is_busy(&id) {
+            self.timers.set_if_clear(id, cx.now.after_ms(RETRY_MS));
+        }
+    }
+
+    fn repair(&mut self, cx: &mut Context<'_>) {
+        self.bucket.fill(cx.now);
+        while self.bucket.has_some() && cx.view.may_decide(cx.now) {
+            let Some((_, id)) = self.repairs.pop_first() else { return };
+            if let Some(led) = self.led.get_mut(&Map::group_of(&id)) {
+                self.bucket.take(repair::begin(led, cx, id));
+            }
+        }
+        if !self.repairs.is_empty() {
+            self.rounds.set(Round::Repair, cx.now.after_ms(REPAIR_EVERY_MS));
+        }
+    }
+
+    /// Asks earlier primaries whether they stopped, nodes for their copies, and reports.
+    fn ask_for_groups(&mut self, cx: &mut Context<'_>) {
+        let mut yields: BTreeMap<Slot, Vec<(GroupNo, Epoch)>> = BTreeMap::new();
+        let mut surveys = yields.clone();
+        let mut waits = false;
+        for (no, led) in &mut self.led {
+            let since = led.kept.since;
+            led.count_in_sync(cx);
+            if let Some(prior) = led.prior {
+                yields.entry(prior).or_default().push((*no, since));
+                continue;
+            }
+            for slot in led.unsurveyed(cx) {
+                surveys.entry(slot).or_default().push((*no, since));
+            }
+            if led.is_unreported(cx) {
+                cx.out.effect(Effect::Report { group: *no, since });
+            }
+            waits |= led.in_sync < cx.view.group(*no).acting.len() || led.is_unreported(cx);
+        }
+        waits |= !yields.is_empty() || !surveys.is_empty();
+        for (slot, groups) in yields {
+            cx.send(slot, Message::Yield { groups });
+        }
+        for (slot, groups) in surveys {
+            for page in groups.chunks(INVENTORY_ENTRIES_MAX) {
+                cx.send(slot, Message::Survey { groups: page.to_vec() });
+            }
+        }
+        if waits {
+            self.rounds.set(Round::Groups, cx.now.after_ms(RETRY_MS));
+        }
+    }
+
+    /// A node that led these groups before has stopped.
+    pub(crate) fn yielded(&mut self, now: Mono, from: Slot, groups: &[(GroupNo, Epoch)]) {
+        for (no, since) in groups {
+            if let Some(led) = self.led.get_mut(no)
+                && led.kept.since == *since
+                && led.prior == Some(from)
+            {
+                led.prior = None;
+                for id in led.busy() {
+                    self.timers.set(id, now);
+                }
+                self.rounds.set(Round::Groups, now);
+            }
+        }
+    }
+
+    /// A page of a node's inventory.
+    pub(crate) fn inventory(
+        &mut self,
+        cx: &mut Context<'_>,
+        from: Slot,
+        groups: &[(GroupNo, Epoch)],
+        copies: &[CopyEntry],
+        more: bool,
+    ) {
+        let mut by_group: BTreeMap<GroupNo, Vec<CopyEntry>> = BTreeMap::new();
+        for copy in copies {
+            by_group.entry(Map::group_of(&copy.id)).or_default().push(*copy);
+        }
+        for (no, since) in groups {
+            let Some(led) = self.led.get_mut(no).filter(|led| led.kept.since == *since) else {
+                continue;
+            };
+            let copies = by_group.remove(no).unwrap_or_default();
+            for id in inventory::received(led, cx, from, &copies, more) {
+                self.timers.set(id, cx.now);
+            }
+        }
+    }
+
+    /// A message about one object, of a node in its current life in the map.
+    pub(crate) fn message(&mut self, cx: &mut Context<'_>, from: Slot, message: Message) {
+        match message {
+            Message::Record { since, id, version, record } => {
+                let no = Map::group_of(&id);
+                let Some(kept) = self.kept.get_mut(&no).filter(|kept| kept.since == since) else {
+                    return;
+                };
+                if cx.view.group(no).primary() == Some(from) {
+                    kept.update(id, version, record);
+                    cx.send(from, Message::Recorded { since, id, version });
+                }
+            }
+            Message::Recorded { since, id, version } => {
+                let led = self.led.get_mut(&Map::group_of(&id));
+                if let Some(led) = led.filter(|led| led.kept.since == since) {
+                    led.recorded(from, id, version);
+                    self.advance(cx, id);
+                }
+            }
+            Message::Gone { id, birth } => {
+                let led = self.led.get_mut(&Map::group_of(&id));
+                if let Some(led) = led.filter(|led| led.is_active()) {
+                    ending::gone(led, cx, from, id, birth);
+                    self.advance(cx, id);
+                }
+            }
+            Message::Missing { id, birth, holder } => {
+                let led = self.led.get_mut(&Map::group_of(&id));
+                if let Some(led) = led.filter(|led| led.is_holder(&id, birth, holder)) {
+                    led.survey_again(holder);
+                    self.rounds.set(Round::Groups, cx.now);
+                }
+            }
+            Message::Unwatch { id } => {
+                if let Some(led) = self.led.get_mut(&Map::group_of(&id))
+                    && let Some(slots) = led.watchers.get_mut(&id)
+                {
+                    slots.remove(&from);
+                    if slots.is_empty() {
+                        led.watchers.remove(&id);
+                    }
+                }
+            }
+            other => self.decide(cx, from, other),
+        }
+    }
+
+    /// A message that the primary of its id decides about while it holds its lease.
+    fn decide(&mut self, cx: &mut Context<'_>, from: Slot, message: Message) {
+        let id = match &message {
+            Message::Commit { id, birth, .. } if birth.slot == from => *id,
+            Message::Find { id, .. } | Message::Delete { id, .. } | Message::Held { id, .. } => *id,
+            _ => return,
+        };
+        let may_decide = cx.view.may_decide(cx.now);
+        let led = self.led.get_mut(&Map::group_of(&id));
+        let Some(led) = led.filter(|led| led.is_active() && may_decide) else { return };
+        match message {
+            Message::Commit { id, birth, content, copies, copies_min } => {
+                let request = commit::Request { id, birth, content, copies, copies_min };
+                commit::received(led, cx, request);
+            }
+            Message::Find { id, question, watch } => {
+                find::received(led, cx, from, id, question, watch);
+            }
+            Message::Delete { id, birth } => ending::received(led, cx, from, id, birth),
+            Message::Held { id, birth, outcome } => {
+                commit::held(led, cx, from, id, birth, outcome);
+            }
+            _ => {}
+        }
+        self.advance(cx, id);
+    }
+}

@@ -1,0 +1,299 @@
+//! Commits: how an object comes to exist.
+//!
+//! A record is `pending` until all acting nodes have it and all holders have the object. Then, and
+//! not before, it is `live` and the origin is told. A new primary finds pending records *in doubt*:
+//! it asks their origin and holders, because the one before may have told the origin.
+
+use plasmon_cluster::Slot;
+use plasmon_proto::ObjectId;
+
+use crate::config::Mutation;
+use crate::directory::holders;
+use crate::directory::led::{Led, Work};
+use crate::limits::{COPIES_MAX, RECORDS_MAX, SOURCES_MAX};
+use crate::message::{Answer, CommitOutcome, HoldOutcome, Message};
+use crate::record::{Birth, Content, Record, State};
+use crate::view::Context;
+
+/// What an origin asks for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Request {
+    pub(super) id: ObjectId,
+    pub(super) birth: Birth,
+    pub(super) content: Content,
+    pub(super) copies: u8,
+    pub(super) copies_min: u8,
+}
+
+/// An origin asks for its object to exist.
+pub(super) fn received(led: &mut Led, cx: &mut Context<'_>, request: Request) {
+    let Request { id, birth, .. } = request;
+    let Some(record) = led.record(&id) else {
+        if led.complete {
+            begin(led, cx, request);
+        }
+        return;
+    };
+    let work = led.work.get(&id);
+    let outcome = match (record.state, record.birth == birth) {
+        // Whether it exists is not decided. The origin asks again.
+        (State::Pending, _) => return,
+        (State::Dead, false) | (State::Withdrawn, _) if !work.is_some_and(|work| work.ended) => {
+            return;
+        }
+        (State::Live, true) if is_short(record, work, request) => {
+            // It was found again with fewer copies than the origin was promised.
+            let Request { copies, copies_min, .. } = request;
+            if record.copies < copies {
+                let record = Record { copies, copies_min, ..record.clone() };
+                led.put(cx, id, record);
+            }
+            led.work.entry(id).or_default();
+            return;
+        }
+        (State::Live | State::Dead, true) => CommitOutcome::Done,
+        (State::Lost, true) => {
+            let holders = vec![birth.slot];
+            let record = Record { state: State::Live, holders, ..record.clone() };
+            led.put(cx, id, record);
+            led.work.entry(id).or_default();
+            return;
+        }
+        (State::Withdrawn, true) => {
+            work.and_then(|work| work.refusal).unwrap_or(CommitOutcome::NotEnoughNodes)
+        }
+        (State::Live | State::Lost, false) => CommitOutcome::Exists,
+        (State::Dead | State::Withdrawn, false) => {
+            let known = work.and_then(|work| work.unconfirmed.first().copied());
+            CommitOutcome::InUse(known.or_else(|| led.first_unknown(cx)).unwrap_or(cx.view.me()))
+        }
+    };
+    cx.send(birth.slot, Message::Committed { id, birth, outcome });
+}
+
+/// Whether an object that exists has too few copies to say so, and may get more.
+fn is_short(record: &Record, work: Option<&Work>, request: Request) -> bool {
+    let is_at_rest = work.is_some_and(|work| work.rest_until.is_some());
+    let has = record.holders.len();
+    has < usize::from(request.copies_min) && !(is_at_rest && has > 0)
+}
+
+fn begin(led: &mut Led, cx: &mut Context<'_>, request: Request) {
+    let Request { id, birth, content, copies, copies_min } = request;
+    let holders = vec![birth.slot];
+    let mut record = Record { birth, content, copies, copies_min, holders, state: State::Pending };
+    let mut work = Work::default();
+    fill(led, cx, &id, &mut record, &mut work);
+    let outcome = if led.kept.records.len() >= RECORDS_MAX {
+        CommitOutcome::StoreFull
+    } else if record.holders.len() < usize::from(copies_min) {
+        CommitOutcome::NotEnoughNodes
+    } else {
+        led.put(cx, id, record);
+        led.work.insert(id, work);
+        return ask_holders(led, cx, id);
+    };
+    cx.send(birth.slot, Message::Committed { id, birth, outcome });
+}
+
+/// Chooses holders for the copies that have none.
+fn fill(led: &Led, cx: &Context<'_>, id: &ObjectId, record: &mut Record, work: &mut Work) {
+    while record.holders.len() < usize::from(record.copies) {
+        let is_excluded = |slot| work.refused.contains(&slot);
+        let chosen = holders::choose(cx, led.no, id, &record.holders, is_excluded);
+        let Some(slot) = chosen else { return };
+        record.holders.push(slot);
+        work.missing.insert(slot);
+    }
+}
+
+/// Asks the holders that have not answered. From then on they may have a copy.
+pub(super) fn ask_holders(led: &mut Led, cx: &mut Context<'_>, id: ObjectId) {
+    let (Some(record), Some(work)) = (led.record(&id), led.work.get(&id)) else { return };
+    let (birth, content) = (record.birth, record.content);
+    let live = record.state == State::Live;
+    let is_held = record.holders.iter().any(|slot| !work.missing.contains(slot));
+    let sources = if work.doubt || !is_held { Vec::new() } else { led.sources(cx, &id) };
+    let missing = work.missing.iter().copied().filter(|slot| cx.view.is_live(*slot));
+    for slot in missing.collect::<Vec<_>>() {
+        led.caches.entry(id).or_default().insert(slot);
+        let mut sources = sources.clone();
+        sources.truncate(COPIES_MAX);
+        cx.send(slot, Message::Hold { id, birth, content, sources, live });
+    }
+}
+
+/// A holder has answered.
+pub(super) fn held(
+    led: &mut Led,
+    cx: &mut Context<'_>,
+    from: Slot,
+    id: ObjectId,
+    birth: Birth,
+    outcome: HoldOutcome,
+) {
+    if outcome == HoldOutcome::Held {
+        return has_copy(led, cx, from, id, birth);
+    }
+    let Some(mut record) = led.record_of(&id, birth).cloned() else { return };
+    let Some(work) = led.work.get_mut(&id) else { return };
+    let asked = work.missing.remove(&from);
+    match record.state {
+        State::Pending if outcome == HoldOutcome::Withdrawn && from == birth.slot => {
+            withdraw(led, cx, id, CommitOutcome::NotEnoughNodes);
+        }
+        State::Pending => {
+            work.refused.insert(from);
+            record.holders.retain(|slot| *slot != from);
+            led.put(cx, id, record);
+            forget_cache(led, &id, from);
+        }
+        State::Live if asked => {
+            work.refused.insert(from);
+            // A cached copy that is there cannot be refused.
+            if outcome != HoldOutcome::NoRoom {
+                forget_cache(led, &id, from);
+            }
+        }
+        State::Live | State::Dead | State::Withdrawn | State::Lost => {}
+    }
+}
+
+/// A node keeps a copy. It may have been asked more than once, and have refused before.
+fn has_copy(led: &mut Led, cx: &mut Context<'_>, from: Slot, id: ObjectId, birth: Birth) {
+    let Some(mut record) = led.record_of(&id, birth).cloned() else {
+        if led.complete {
+            cx.send(from, Message::Drop { id, birth, existed: false });
+        }
+        return;
+    };
+    let asked = led.work.get_mut(&id).is_some_and(|work| work.missing.remove(&from));
+    let is_holder = record.holders.contains(&from);
+    if record.state == State::Live {
+        cx.send(from, Message::Publish { id, birth });
+    }
+    match record.state {
+        State::Live if asked && !is_holder && record.holders.len() < COPIES_MAX => {
+            record.holders.push(from);
+            led.put(cx, id, record);
+            forget_cache(led, &id, from);
+        }
+        State::Pending | State::Live if is_holder => forget_cache(led, &id, from),
+        State::Pending | State::Live => {
+            led.caches.entry(id).or_default().insert(from);
+        }
+        State::Lost => {
+            led.put(cx, id, Record { state: State::Live, holders: vec![from], ..record });
+            led.work.entry(id).or_default();
+            cx.send(from, Message::Publish { id, birth });
+        }
+        State::Dead | State::Withdrawn => {
+            led.caches.entry(id).or_default().insert(from);
+            led.work.entry(id).or_default().unconfirmed.insert(from);
+        }
+    }
+}
+
+pub(super) fn forget_cache(led: &mut Led, id: &ObjectId, slot: Slot) {
+    if let Some(caches) = led.caches.get_mut(id) {
+        caches.remove(&slot);
+        if caches.is_empty() {
+            led.caches.remove(id);
+        }
+    }
+}
+
+/// Goes on with a pending record as far as it can.
+pub(super) fn advance(led: &mut Led, cx: &mut Context<'_>, id: ObjectId) {
+    let Some(mut record) = led.record(&id).cloned() else { return };
+    let mut work = led.work.remove(&id).unwrap_or_default();
+    let origin = record.birth.slot;
+    if !work.doubt && !cx.view.is_live(origin) {
+        work.doubt = true;
+        work.missing = record.holders.iter().copied().collect();
+    }
+    if work.doubt && (work.missing.contains(&origin) || !record.holders.contains(&origin)) {
+        led.work.insert(id, work);
+        return settle(led, cx, id);
+    }
+    work.doubt = false;
+    for slot in work.missing.clone() {
+        if !cx.view.is_live(slot) {
+            work.missing.remove(&slot);
+            work.refused.insert(slot);
+            record.holders.retain(|holder| *holder != slot);
+        }
+    }
+    fill(led, cx, &id, &mut record, &mut work);
+    let full = work.refused.iter().any(|slot| cx.view.is_live(*slot));
+    let is_enough = record.holders.len() >= usize::from(record.copies_min);
+    let changed = led.record(&id).is_some_and(|before| before.holders != record.holders);
+    let is_held = work.missing.is_empty();
+    led.work.insert(id, work);
+    if changed {
+        led.put(cx, id, record);
+        ask_holders(led, cx, id);
+    }
+    let hurried = cx.view.config.breaks(Mutation::AcknowledgeBeforeCopies);
+    if !is_enough {
+        let outcome = if full { CommitOutcome::StoreFull } else { CommitOutcome::NotEnoughNodes };
+        withdraw(led, cx, id, outcome);
+    } else if led.is_recorded(cx, &id) && (is_held || hurried) {
+        succeed(led, cx, id);
+    }
+}
+
+/// Decides about a pending record without its origin: it exists if a holder has the object.
+fn settle(led: &mut Led, cx: &mut Context<'_>, id: ObjectId) {
+    let Some(mut record) = led.record(&id).cloned() else { return };
+    let Some(work) = led.work.get_mut(&id) else { return };
+    if work.missing.iter().any(|slot| cx.view.is_live(*slot)) {
+        return;
+    }
+    let held = |slot: &Slot| !work.missing.contains(slot);
+    if record.holders.iter().any(held) {
+        record.holders.retain(held);
+        work.missing.clear();
+        led.put(cx, id, record);
+        return succeed(led, cx, id);
+    }
+    // What is down may come back with a copy, what is out does not count any more.
+    work.missing.retain(|slot| !cx.view.is_out(*slot));
+    if work.missing.is_empty() && led.is_surveyed(cx) {
+        led.work.remove(&id);
+        led.put(cx, id, Record { state: State::Lost, holders: Vec::new(), ..record });
+    }
+}
+
+/// The object exists from here on.
+pub(super) fn succeed(led: &mut Led, cx: &mut Context<'_>, id: ObjectId) {
+    let Some(record) = led.record(&id).cloned() else { return };
+    let (birth, content) = (record.birth, record.content);
+    let holders = record.holders.clone();
+    if let Some(work) = led.work.get_mut(&id) {
+        work.doubt = false;
+    }
+    led.put(cx, id, Record { state: State::Live, ..record });
+    cx.send(birth.slot, Message::Committed { id, birth, outcome: CommitOutcome::Done });
+    for slot in holders {
+        cx.send(slot, Message::Publish { id, birth });
+    }
+    let sources = led.sources(cx, &id);
+    for (slot, question) in led.watchers.remove(&id).unwrap_or_default() {
+        if !sources.contains(&slot) {
+            led.caches.entry(id).or_default().insert(slot);
+        }
+        let sources = sources.iter().take(SOURCES_MAX).copied().collect();
+        let answer = Answer::Found { birth, content, sources };
+        cx.send(slot, Message::Answered { id, question, answer });
+    }
+}
+
+/// The object will never exist; its origin is told why once all acting nodes know it.
+pub(super) fn withdraw(led: &mut Led, cx: &mut Context<'_>, id: ObjectId, outcome: CommitOutcome) {
+    let Some(record) = led.record(&id).cloned() else { return };
+    led.put(cx, id, Record { state: State::Withdrawn, ..record });
+    let work = led.work.entry(id).or_default();
+    work.refusal = Some(outcome);
+    work.doubt = false;
+}

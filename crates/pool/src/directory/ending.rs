@@ -1,0 +1,120 @@
+//! Deletes: how an object ends, and when its id can be used again.
+//!
+//! A delete takes effect once all acting nodes have recorded it. Then every node that may have a
+//! copy is told to drop it, again and again until it confirms, or has been without its lease for so
+//! long that it shows no copy. After that the record is forgotten, and the id is absent.
+
+use plasmon_cluster::Slot;
+use plasmon_proto::ObjectId;
+
+use crate::directory::commit;
+use crate::directory::led::Led;
+use crate::message::{CommitOutcome, Message};
+use crate::record::{Birth, Content, Record, State};
+use crate::view::Context;
+
+/// A node asks for an incarnation to end.
+pub(super) fn received(
+    led: &mut Led,
+    cx: &mut Context<'_>,
+    from: Slot,
+    id: ObjectId,
+    birth: Birth,
+) {
+    let homed = id.home() == Some(birth.slot.0);
+    match led.record(&id) {
+        None if !led.complete => return,
+        // It is seen at its home before the directory knows of it. The record keeps the commit
+        // that is on its way from making it exist again.
+        None if homed => {
+            let (content, holders) = (Content::default(), vec![birth.slot]);
+            let state = State::Dead;
+            let record = Record { birth, content, copies: 1, copies_min: 1, holders, state };
+            led.put(cx, id, record);
+        }
+        Some(record) if record.birth == birth => match record.state {
+            State::Live | State::Lost => {
+                let record = Record { state: State::Dead, ..record.clone() };
+                led.put(cx, id, record);
+            }
+            State::Pending if homed && !led.work.get(&id).is_some_and(|work| work.doubt) => {
+                let record = Record { state: State::Dead, ..record.clone() };
+                led.put(cx, id, record);
+            }
+            State::Pending => return,
+            State::Dead | State::Withdrawn if led.work.get(&id).is_some_and(|work| work.ended) => {
+                return cx.send(from, Message::Deleted { id, birth });
+            }
+            State::Dead | State::Withdrawn => {}
+        },
+        // This incarnation has ended before.
+        None | Some(_) => return cx.send(from, Message::Deleted { id, birth }),
+    }
+    led.work.entry(id).or_default().deleters.insert(from);
+}
+
+/// Goes on with an ended object as far as it can.
+pub(super) fn advance(led: &mut Led, cx: &mut Context<'_>, id: ObjectId) {
+    let Some(record) = led.record(&id) else { return };
+    let (birth, holders) = (record.birth, record.holders.clone());
+    let recorded = led.is_recorded(cx, &id);
+    let mut work = led.work.remove(&id).unwrap_or_default();
+    if !work.ended && recorded {
+        work.ended = true;
+        work.doubt = false;
+        for slot in std::mem::take(&mut work.deleters) {
+            cx.send(slot, Message::Deleted { id, birth });
+        }
+        if let Some(outcome) = work.refusal {
+            cx.send(birth.slot, Message::Committed { id, birth, outcome });
+        }
+        work.unconfirmed = holders.into_iter().chain(led.caches_of(&id)).collect();
+        work.unconfirmed.extend(std::mem::take(&mut work.missing));
+        led.work.insert(id, work);
+        ask_to_drop(led, cx, id);
+    } else {
+        led.work.insert(id, work);
+    }
+    let Some(work) = led.work.get_mut(&id) else { return };
+    work.unconfirmed.retain(|slot| !cx.view.is_silent(cx.now, *slot));
+    if work.ended && work.unconfirmed.is_empty() && led.first_unknown(cx).is_none() {
+        led.erase(cx, id);
+    }
+}
+
+/// Tells the nodes that may have a copy of an ended object to drop it.
+pub(super) fn ask_to_drop(led: &Led, cx: &mut Context<'_>, id: ObjectId) {
+    let (Some(record), Some(work)) = (led.record(&id), led.work.get(&id)) else { return };
+    let (birth, existed) = (record.birth, record.state == State::Dead);
+    for slot in work.unconfirmed.iter().filter(|slot| cx.view.is_live(**slot)) {
+        cx.send(*slot, Message::Drop { id, birth, existed });
+    }
+}
+
+/// A node has no copy of an incarnation any more.
+pub(super) fn gone(led: &mut Led, cx: &mut Context<'_>, from: Slot, id: ObjectId, birth: Birth) {
+    let Some(mut record) = led.record_of(&id, birth).cloned() else { return };
+    commit::forget_cache(led, &id, from);
+    match record.state {
+        State::Dead | State::Withdrawn => {
+            if let Some(work) = led.work.get_mut(&id) {
+                work.unconfirmed.remove(&from);
+            }
+        }
+        State::Live if record.holders.contains(&from) => {
+            record.holders.retain(|slot| *slot != from);
+            led.put(cx, id, record);
+            led.work.entry(id).or_default();
+        }
+        State::Live => {
+            led.work.entry(id).or_default();
+        }
+        State::Pending if from == birth.slot => {
+            commit::withdraw(led, cx, id, CommitOutcome::NotEnoughNodes);
+        }
+        State::Pending => {
+            led.work.entry(id).or_default().missing.insert(from);
+        }
+        State::Lost => {}
+    }
+}

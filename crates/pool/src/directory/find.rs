@@ -1,0 +1,68 @@
+//! Questions: what the primary answers about an id.
+
+use plasmon_cluster::Slot;
+use plasmon_proto::ObjectId;
+
+use crate::config::Mutation;
+use crate::directory::led::Led;
+use crate::limits::SOURCES_MAX;
+use crate::message::{Answer, Message, QuestionNo};
+use crate::record::State;
+use crate::view::Context;
+
+/// A node asks about an id. What cannot be said for certain is not answered; the node asks again.
+pub(super) fn received(
+    led: &mut Led,
+    cx: &mut Context<'_>,
+    from: Slot,
+    id: ObjectId,
+    question: QuestionNo,
+    watch: bool,
+) {
+    let Some(answer) = answer(led, cx, from, &id) else { return };
+    match answer {
+        Answer::Absent if watch => {
+            led.watchers.entry(id).or_default().insert(from, question);
+        }
+        Answer::Found { .. } => {
+            // Before it can have a copy: a delete has to reach every node that may have one.
+            let is_holder = led.record(&id).is_some_and(|record| record.holders.contains(&from));
+            if !is_holder {
+                led.caches.entry(id).or_default().insert(from);
+            }
+        }
+        Answer::Absent | Answer::Deleted | Answer::Lost(_) => {}
+    }
+    cx.send(from, Message::Answered { id, question, answer });
+}
+
+fn answer(led: &Led, cx: &Context<'_>, from: Slot, id: &ObjectId) -> Option<Answer> {
+    let Some(record) = led.record(id) else {
+        let absent = led.complete || cx.view.config.breaks(Mutation::AbsentWhenIncomplete);
+        return absent.then_some(Answer::Absent);
+    };
+    let (doubt, ended) = led.work.get(id).map_or((false, false), |work| (work.doubt, work.ended));
+    match record.state {
+        State::Pending if doubt => None,
+        State::Pending | State::Withdrawn => Some(Answer::Absent),
+        State::Dead if ended => Some(Answer::Deleted),
+        State::Dead if doubt => None,
+        // Until all acting nodes know that it ended, another primary could say that it exists.
+        // Without a holder the nodes that may have cached copies are asked first.
+        State::Live | State::Dead if record.holders.is_empty() => None,
+        State::Live | State::Dead => {
+            let mut sources = led.sources(cx, id);
+            let own = sources.iter().position(|slot| *slot == from);
+            // The asking node last: it asks because it has no copy, or has one that is not visible.
+            if let Some(own) = own {
+                let own = sources.remove(own);
+                sources.push(own);
+            }
+            let is_there = !sources.is_empty();
+            sources.truncate(SOURCES_MAX);
+            let (birth, content) = (record.birth, record.content);
+            is_there.then_some(Answer::Found { birth, content, sources })
+        }
+        State::Lost => Some(Answer::Lost(record.birth)),
+    }
+}

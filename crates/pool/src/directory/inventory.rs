@@ -1,0 +1,157 @@
+//! Inventories: what a new primary learns from the nodes about their copies.
+//!
+//! Records say who holds an object, not who has a cached copy; and a group of which all records
+//! are lost is made again from what the nodes have. So a new primary asks every node, and asks
+//! again after a node was away or a connection was lost.
+
+use std::collections::BTreeSet;
+
+use plasmon_cluster::{Map, Slot};
+use plasmon_proto::ObjectId;
+
+use crate::directory::commit;
+use crate::directory::led::Led;
+use crate::message::{CopyEntry, Message, Standing};
+use crate::record::{Birth, Record, State};
+use crate::view::Context;
+
+/// Takes a page of a node's inventory: the copies that are in this group. Returns the objects that
+/// it changes something for.
+pub(super) fn received(
+    led: &mut Led,
+    cx: &mut Context<'_>,
+    from: Slot,
+    copies: &[CopyEntry],
+    more: bool,
+) -> Vec<ObjectId> {
+    if !led.is_active() {
+        return Vec::new();
+    }
+    let of_group = copies.iter().filter(|copy| Map::group_of(&copy.id) == led.no);
+    let page: Vec<CopyEntry> = of_group.copied().collect();
+    let pages = led.pages.entry(from).or_default();
+    pages.extend(page);
+    if more {
+        return Vec::new();
+    }
+    let copies = led.pages.remove(&from).unwrap_or_default();
+    let Some(node) = cx.view.map().node(from) else { return Vec::new() };
+    led.surveyed.insert(from, node.since);
+    led.joined.insert(from);
+    let mut changed = Vec::new();
+    let mut found = BTreeSet::new();
+    for copy in copies {
+        found.insert((copy.id, copy.birth));
+        reconcile(led, cx, from, copy);
+        changed.push(copy.id);
+    }
+    changed.extend(remove_lost(led, cx, from, &found));
+    if led.is_surveyed(cx) && !led.complete {
+        led.complete = true;
+        led.in_sync = led.in_sync.max(1);
+        changed.extend(led.kept.records.keys());
+    }
+    changed
+}
+
+fn reconcile(led: &mut Led, cx: &mut Context<'_>, from: Slot, copy: CopyEntry) {
+    let CopyEntry { id, birth, content, standing } = copy;
+    if standing == Standing::Unanswered {
+        // Its commit decides.
+        return;
+    }
+    let visible = standing == Standing::Committed;
+    let Some(record) = led.record(&id).cloned() else {
+        if led.complete {
+            // It was deleted, or never acknowledged.
+            cx.send(from, Message::Drop { id, birth, existed: visible });
+        } else if visible {
+            adopt(led, cx, from, copy);
+        }
+        return;
+    };
+    if record.birth != birth {
+        return cx.send(from, Message::Drop { id, birth, existed: visible });
+    }
+    match record.state {
+        State::Live => {
+            if !visible {
+                cx.send(from, Message::Publish { id, birth });
+            }
+            if !record.holders.contains(&from) {
+                led.caches.entry(id).or_default().insert(from);
+            }
+        }
+        // It was visible, so it exists; the update that says so was lost with the primary.
+        State::Pending if visible && id.home().is_none() => {
+            let work = led.work.entry(id).or_default();
+            work.missing.remove(&from);
+            if !record.holders.contains(&from) {
+                led.caches.entry(id).or_default().insert(from);
+            }
+            let holders = &led.work.entry(id).or_default().missing;
+            let held: Vec<Slot> =
+                record.holders.iter().copied().filter(|slot| !holders.contains(slot)).collect();
+            if !held.is_empty() {
+                led.work.entry(id).or_default().missing.clear();
+                led.put(cx, id, Record { holders: held, ..record });
+                commit::succeed(led, cx, id);
+            }
+        }
+        State::Pending => {}
+        State::Dead | State::Withdrawn => {
+            let work = led.work.entry(id).or_default();
+            work.unconfirmed.insert(from);
+            led.caches.entry(id).or_default().insert(from);
+            cx.send(from, Message::Drop { id, birth, existed: record.state == State::Dead });
+        }
+        State::Lost => {
+            let record = Record { state: State::Live, content, ..record };
+            found_again(led, cx, from, id, record);
+        }
+    }
+}
+
+/// A copy that no record knows becomes one: all records of the group were lost.
+fn adopt(led: &mut Led, cx: &mut Context<'_>, from: Slot, copy: CopyEntry) {
+    let CopyEntry { id, birth, content, .. } = copy;
+    let (copies, copies_min, state) = (1, 1, State::Live);
+    let holders = Vec::new();
+    let record = Record { birth, content, copies, copies_min, holders, state };
+    found_again(led, cx, from, id, record);
+}
+
+/// An object exists because a node has a copy. The node is asked to keep it.
+fn found_again(led: &mut Led, cx: &mut Context<'_>, from: Slot, id: ObjectId, record: Record) {
+    led.put(cx, id, record);
+    led.caches.entry(id).or_default().insert(from);
+    led.work.entry(id).or_default();
+}
+
+/// Takes a node out of the holders of what it does not have any more. It may have been told since
+/// where an object is, so it still counts as having a cached copy.
+fn remove_lost(
+    led: &mut Led,
+    cx: &mut Context<'_>,
+    from: Slot,
+    found: &BTreeSet<(ObjectId, Birth)>,
+) -> Vec<ObjectId> {
+    let is_lost = |id: &ObjectId, record: &Record| {
+        record.state == State::Live
+            && record.holders.contains(&from)
+            && !found.contains(&(*id, record.birth))
+    };
+    let records = led.kept.records.iter().map(|(id, stored)| (id, &stored.record));
+    let lost: Vec<_> = records
+        .filter(|(id, record)| is_lost(id, record))
+        .map(|(id, record)| (*id, record.clone()))
+        .collect();
+    let mut changed = Vec::new();
+    for (id, mut record) in lost {
+        record.holders.retain(|slot| *slot != from);
+        led.put(cx, id, record);
+        led.work.entry(id).or_default();
+        changed.push(id);
+    }
+    changed
+}

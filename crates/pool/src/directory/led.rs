@@ -1,0 +1,297 @@
+//! A group of ids as its primary has it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use plasmon_cluster::{Epoch, GroupNo, NodeState, Slot};
+use plasmon_proto::ObjectId;
+
+use crate::directory::kept::{Kept, Stored};
+use crate::message::{CommitOutcome, CopyEntry, Message, QuestionNo};
+use crate::record::{Birth, Record, State, Version};
+use crate::time::Mono;
+use crate::view::Context;
+
+/// What the primary is doing about one object. An object at rest has none.
+#[derive(Debug, Default)]
+pub(super) struct Work {
+    /// Nodes that were asked to hold a copy and have not answered.
+    pub(super) missing: BTreeSet<Slot>,
+    /// Nodes that have refused to.
+    pub(super) refused: BTreeSet<Slot>,
+    /// After every node refused to hold another copy: when to ask them again.
+    pub(super) rest_until: Option<Mono>,
+    /// Of an ended object: nodes that may have a copy.
+    pub(super) unconfirmed: BTreeSet<Slot>,
+    /// Nodes to be told that it was deleted.
+    pub(super) deleters: BTreeSet<Slot>,
+    /// The record is of an earlier primary, and this one does not know how far that one came.
+    pub(super) doubt: bool,
+    /// Of an ended object: all acting nodes know that it ended.
+    pub(super) ended: bool,
+    /// Of a withdrawn object: why.
+    pub(super) refusal: Option<CommitOutcome>,
+}
+
+/// A group that this node leads.
+#[derive(Debug)]
+pub(super) struct Led {
+    pub(super) no: GroupNo,
+    /// The records, and since which map the group has its acting nodes.
+    pub(super) kept: Kept,
+    /// The node that led the group before and has not said that it stopped.
+    pub(super) prior: Option<Slot>,
+    /// Whether every object of the group has a record: what has none is absent.
+    pub(super) complete: bool,
+    /// How many acting nodes, from the first on, have every record.
+    pub(super) in_sync: usize,
+    pub(super) work: BTreeMap<ObjectId, Work>,
+    /// Nodes that may have a copy without being holders.
+    pub(super) caches: BTreeMap<ObjectId, BTreeSet<Slot>>,
+    /// Nodes that wait for an object to exist.
+    pub(super) watchers: BTreeMap<ObjectId, BTreeMap<Slot, QuestionNo>>,
+    /// Nodes that have said which copies they have, and since which map they had their state then.
+    /// From then on the primary knows of every copy that they get, and may miss that one went.
+    pub(super) surveyed: BTreeMap<Slot, Epoch>,
+    /// The pages of an inventory that has more.
+    pub(super) pages: BTreeMap<Slot, Vec<CopyEntry>>,
+    /// Nodes that know since which map the group has its acting nodes: what they keep is what
+    /// this primary had them record.
+    pub(super) joined: BTreeSet<Slot>,
+    /// What an acting node has not recorded yet.
+    behind: BTreeMap<Slot, BTreeSet<ObjectId>>,
+    /// Records that were forgotten, until every acting node has forgotten them.
+    erased: BTreeMap<ObjectId, Version>,
+    updates: u64,
+}
+
+impl Led {
+    /// The group that this node begins to lead with these records.
+    pub(super) fn new(cx: &Context<'_>, no: GroupNo, kept: Kept) -> Self {
+        let group = cx.view.group(no);
+        let mut led = Self {
+            no,
+            kept,
+            prior: group.prior,
+            complete: group.in_sync > 0,
+            in_sync: usize::from(group.in_sync),
+            work: BTreeMap::new(),
+            caches: BTreeMap::new(),
+            watchers: BTreeMap::new(),
+            surveyed: BTreeMap::new(),
+            pages: BTreeMap::new(),
+            joined: BTreeSet::new(),
+            behind: BTreeMap::new(),
+            erased: BTreeMap::new(),
+            updates: 0,
+        };
+        for (id, stored) in &led.kept.records {
+            let (missing, doubt) = match stored.record.state {
+                State::Pending => (stored.record.holders.iter().copied().collect(), true),
+                State::Dead | State::Withdrawn => (BTreeSet::new(), true),
+                State::Live | State::Lost => continue,
+            };
+            led.work.insert(*id, Work { missing, doubt, ..Work::default() });
+            for follower in followers(cx, no) {
+                led.behind.entry(follower).or_default().insert(*id);
+            }
+        }
+        led.catch_up(cx);
+        led
+    }
+
+    /// Takes the acting nodes of a newer map.
+    pub(super) fn renew(&mut self, cx: &Context<'_>) {
+        let group = cx.view.group(self.no);
+        self.kept.since = group.since;
+        self.prior = group.prior;
+        self.in_sync = usize::from(group.in_sync).max(usize::from(self.complete));
+        self.joined.clear();
+        self.behind.retain(|slot, _| group.acting.contains(slot));
+        let behind = &self.behind;
+        self.erased.retain(|id, _| behind.values().any(|ids| ids.contains(id)));
+        self.catch_up(cx);
+    }
+
+    /// Nodes that join get every record.
+    fn catch_up(&mut self, cx: &Context<'_>) {
+        for slot in cx.view.group(self.no).acting.iter().skip(self.in_sync.max(1)) {
+            self.behind.entry(*slot).or_default().extend(self.kept.records.keys());
+        }
+    }
+
+    /// Whether the group's earlier primary has stopped.
+    pub(super) fn is_active(&self) -> bool {
+        self.prior.is_none()
+    }
+
+    pub(super) fn record(&self, id: &ObjectId) -> Option<&Record> {
+        self.kept.records.get(id).map(|stored| &stored.record)
+    }
+
+    /// The record of an id, if it is of this birth.
+    pub(super) fn record_of(&self, id: &ObjectId, birth: Birth) -> Option<&Record> {
+        self.record(id).filter(|record| record.birth == birth)
+    }
+
+    pub(super) fn is_holder(&self, id: &ObjectId, birth: Birth, slot: Slot) -> bool {
+        self.record_of(id, birth).is_some_and(|record| record.holders.contains(&slot))
+    }
+
+    /// Whether anything about an object is under way.
+    pub(super) fn is_busy(&self, id: &ObjectId) -> bool {
+        self.work.contains_key(id) || self.behind.values().any(|ids| ids.contains(id))
+    }
+
+    /// Every object that something is under way about.
+    pub(super) fn busy(&self) -> BTreeSet<ObjectId> {
+        self.work.keys().chain(self.behind.values().flatten()).copied().collect()
+    }
+
+    /// Whether all acting nodes that have every record have this one as it is here.
+    pub(super) fn is_recorded(&self, cx: &Context<'_>, id: &ObjectId) -> bool {
+        let mut required = cx.view.group(self.no).acting.iter().take(self.in_sync);
+        required.all(|slot| self.behind.get(slot).is_none_or(|ids| !ids.contains(id)))
+    }
+
+    /// Changes a record, and has the acting nodes record it.
+    pub(super) fn put(&mut self, cx: &mut Context<'_>, id: ObjectId, record: Record) {
+        let version = self.next_version();
+        self.erased.remove(&id);
+        self.kept.records.insert(id, Stored { version, record });
+        self.replicate(cx, id);
+    }
+
+    /// Forgets a record, and has the acting nodes forget it.
+    pub(super) fn erase(&mut self, cx: &mut Context<'_>, id: ObjectId) {
+        let version = self.next_version();
+        self.kept.records.remove(&id);
+        self.work.remove(&id);
+        self.caches.remove(&id);
+        if cx.view.group(self.no).acting.len() > 1 {
+            self.erased.insert(id, version);
+        }
+        self.replicate(cx, id);
+    }
+
+    fn next_version(&mut self) -> Version {
+        self.updates += 1;
+        Version { since: self.kept.since, number: self.updates }
+    }
+
+    fn replicate(&mut self, cx: &mut Context<'_>, id: ObjectId) {
+        for slot in followers(cx, self.no) {
+            self.behind.entry(slot).or_default().insert(id);
+            self.send_record(cx, slot, id);
+        }
+    }
+
+    fn send_record(&self, cx: &mut Context<'_>, to: Slot, id: ObjectId) {
+        let stored = self.kept.records.get(&id);
+        let erased = self.erased.get(&id).copied();
+        let Some(version) = stored.map(|stored| stored.version).or(erased) else { return };
+        let record = stored.map(|stored| stored.record.clone());
+        cx.send(to, Message::Record { since: self.kept.since, id, version, record });
+    }
+
+    /// An acting node has recorded a version.
+    pub(super) fn recorded(&mut self, from: Slot, id: ObjectId, version: Version) {
+        let stored = self.kept.records.get(&id).map(|stored| stored.version);
+        if stored.or(self.erased.get(&id).copied()).is_some_and(|current| version < current) {
+            return;
+        }
+        if let Some(ids) = self.behind.get_mut(&from) {
+            ids.remove(&id);
+        }
+        if !self.behind.values().any(|ids| ids.contains(&id)) {
+            self.erased.remove(&id);
+        }
+    }
+
+    /// Sends again what acting nodes have not recorded of this object.
+    pub(super) fn send_again(&self, cx: &mut Context<'_>, id: ObjectId) {
+        for (slot, _) in self.behind.iter().filter(|(_, ids)| ids.contains(&id)) {
+            self.send_record(cx, *slot, id);
+        }
+    }
+
+    /// How many acting nodes, from the first on, have every record, now that some caught up.
+    pub(super) fn count_in_sync(&mut self, cx: &Context<'_>) {
+        if !self.complete || !self.is_active() {
+            return;
+        }
+        let acting = &cx.view.group(self.no).acting;
+        let caught_up = |slot: &&Slot| {
+            self.joined.contains(slot) && self.behind.get(slot).is_none_or(BTreeSet::is_empty)
+        };
+        let more = acting.iter().skip(self.in_sync.max(1)).take_while(caught_up).count();
+        self.in_sync = self.in_sync.max(1) + more;
+    }
+
+    /// Whether all acting nodes have every record, and the map does not know it yet.
+    pub(super) fn is_unreported(&self, cx: &Context<'_>) -> bool {
+        let group = cx.view.group(self.no);
+        let is_settled = self.is_active() && self.complete && self.in_sync >= group.acting.len();
+        is_settled && !group.is_settled()
+    }
+
+    /// Whether the primary knows every copy that this node has.
+    pub(super) fn knows_copies_of(&self, cx: &Context<'_>, slot: Slot) -> bool {
+        self.surveyed.contains_key(&slot) || cx.view.is_silent(cx.now, slot)
+    }
+
+    /// A node that may have copies which the primary does not know of.
+    pub(super) fn first_unknown(&self, cx: &Context<'_>) -> Option<Slot> {
+        cx.view.map().nodes().map(|(slot, _)| slot).find(|slot| !self.knows_copies_of(cx, *slot))
+    }
+
+    /// Whether every node that counts has said which copies it has.
+    pub(super) fn is_surveyed(&self, cx: &Context<'_>) -> bool {
+        let mut nodes = cx.view.map().nodes();
+        nodes.all(|(slot, node)| node.state == NodeState::Out || self.surveyed.contains_key(&slot))
+    }
+
+    /// The live nodes that have not said since they got their state which copies they have, and
+    /// those that are joining.
+    pub(super) fn unsurveyed(&self, cx: &Context<'_>) -> Vec<Slot> {
+        let joining = cx.view.group(self.no).acting.iter().skip(self.in_sync.max(1));
+        let joining: Vec<_> = joining.filter(|slot| !self.joined.contains(slot)).collect();
+        let live = cx.view.map().nodes().filter(|(_, node)| node.is_live());
+        live.filter(|(slot, node)| {
+            joining.contains(&slot) || self.surveyed.get(slot) != Some(&node.since)
+        })
+        .map(|(slot, _)| slot)
+        .collect()
+    }
+
+    /// What a node said about its copies may be old: its messages may have been lost.
+    pub(super) fn survey_again(&mut self, slot: Slot) {
+        if let Some(since) = self.surveyed.get_mut(&slot) {
+            *since = Epoch(0);
+        }
+    }
+
+    pub(super) fn caches_of(&self, id: &ObjectId) -> impl Iterator<Item = Slot> {
+        self.caches.get(id).into_iter().flatten().copied()
+    }
+
+    /// Live nodes that have an object, holders first.
+    pub(super) fn sources(&self, cx: &Context<'_>, id: &ObjectId) -> Vec<Slot> {
+        let holders = self.record(id).into_iter().flat_map(|record| record.holders.iter().copied());
+        let missing = self.work.get(id).map(|work| &work.missing);
+        let has = |slot: &Slot| !missing.is_some_and(|missing| missing.contains(slot));
+        let known = holders.chain(self.caches_of(id)).filter(has);
+        let mut sources = Vec::new();
+        for slot in known.filter(|slot| cx.view.is_live(*slot)) {
+            if !sources.contains(&slot) {
+                sources.push(slot);
+            }
+        }
+        sources
+    }
+}
+
+/// The acting nodes of a group besides this one.
+fn followers(cx: &Context<'_>, no: GroupNo) -> Vec<Slot> {
+    let me = cx.view.me();
+    cx.view.group(no).acting.iter().copied().filter(|slot| *slot != me).collect()
+}

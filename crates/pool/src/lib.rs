@@ -1,0 +1,97 @@
+//! One node of a pool of stores as a pure state machine: an event and the time go in, effects come
+//! out.
+//!
+//! There are no sockets, clocks, threads or random numbers here, so a seed replays any run. A pool
+//! daemon on each machine carries the effects out and stands between the machine's store and the
+//! other nodes. The reasons are in `docs/adr/0095`.
+//!
+//! ```text
+//!            Commit              recorded by all acting nodes,          Delete, recorded
+//!                                held by all holders                    by all acting nodes
+//!   absent ---------> pending ---------------------------------> live ------------------> dead
+//!      ^                |  |                                      | ^                       |
+//!      |                |  | origin and holders gone    no copy   | | an inventory          |
+//!      |  origin gave   |  +-------------------------> lost <-----+ | shows a copy          |
+//!      |  it up, or no  |                               | +---------+                       |
+//!      |  room for it   +-> withdrawn                   +------------ Delete -------------> |
+//!      |                        |                                                           |
+//!      +------------------------+------ every copy is confirmed to be gone -----------------+
+//! ```
+//!
+//! An object has one record in the directory, on the acting nodes of its group of ids
+//! (`directory.rs`). The first of them, the primary, decides while it holds its lease:
+//!
+//! * An id that any node may make (*free*) has one object at a time: of two commits one is refused.
+//!   An id with a home is never made twice; its node shows the object before it is committed, and
+//!   others open it there without the directory.
+//! * *Absent* is told by a group that knows all its objects. A group that lost its records answers
+//!   about what it finds, and about nothing else until every node has shown its copies.
+//! * A record that an earlier primary left pending, or dead, is in doubt: nothing is answered about
+//!   it until it is settled.
+//!
+//! What a node wants of others:
+//!
+//! * Questions for clients and deletes (`lookup.rs`): one for each id, however many clients ask.
+//! * Commits and deletes (`origin.rs`), repeated until they are answered, known by their birth.
+//! * Copies (`pull.rs`), and the other side of that (`serve.rs`). Bytes move by pull alone.
+//!
+//! A node without its lease decides nothing, and after some time its store hides the copies of free
+//! ids (`vouch.rs`); it serves the bytes of a birth in any case, because they cannot be wrong.
+//!
+//! The daemon has to keep this: messages of one connection arrive in order or not at all, and those
+//! of an earlier connection never; each map of a running node is told, in order; a transfer that
+//! was refused puts no byte into its landing any more; `Time` comes once `next_deadline` is past.
+//!
+//! Deliberately absent: names and listings, durable copies, bytes inside control messages, several
+//! sources for one transfer at a time.
+//!
+//! ```
+//! use plasmon_cluster::Slot;
+//! use plasmon_pool::event::Class;
+//! use plasmon_pool::{Call, Config, Effect, Event, Fate, Mono, Node, Told};
+//! use plasmon_proto::ObjectId;
+//!
+//! let mut node = Node::new(Config::new(Slot(0), 1, 1, 1 << 30));
+//! let mut effects = Vec::new();
+//! let id = ObjectId::pooled([7; 12], None);
+//! let seek = Call::Seek { id, number: 1, class: Class::Get };
+//! node.step(Mono(0), Event::Local(seek), &mut effects);
+//! assert!(effects.is_empty());
+//!
+//! // Without a map there is nothing to ask. The client learns that, and never that it is absent.
+//! while effects.is_empty() {
+//!     let now = node.next_deadline().expect("the client waits");
+//!     node.step(now, Event::Time, &mut effects);
+//! }
+//! let fate = Fate::Unreachable;
+//! assert_eq!(effects, [Effect::Tell(Told::Sought { id, number: 1, fate })]);
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod config;
+mod copies;
+mod directory;
+pub mod event;
+pub mod limits;
+mod lookup;
+pub mod message;
+mod node;
+mod origin;
+mod outbox;
+mod pull;
+pub mod record;
+mod serve;
+mod survey;
+#[cfg(test)]
+mod tests;
+mod time;
+mod view;
+mod vouch;
+
+pub use config::Config;
+pub use event::{Call, Effect, Event, Fate, Refusal, Ticket, Told};
+pub use message::{Envelope, Message};
+pub use node::Node;
+pub use record::{Birth, Content};
+pub use time::Mono;

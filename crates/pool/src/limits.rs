@@ -1,0 +1,63 @@
+//! The limits of one node, each with its reason.
+
+/// Bytes of an encoded envelope.
+pub const ENVELOPE_BYTES_MAX: usize = 1 << 20;
+
+/// Messages in one envelope. The largest that is sent by the thousand, a record with all its
+/// holders, has some 150 bytes.
+pub const MESSAGES_MAX: usize = 1024;
+
+/// Copies of one object, and so holders in its record.
+pub const COPIES_MAX: usize = 8;
+
+/// Nodes that one answer names as sources.
+pub const SOURCES_MAX: usize = 4;
+
+/// Copies, and separately groups, that one page of an inventory describes.
+pub const INVENTORY_ENTRIES_MAX: usize = 1024;
+
+/// Ranges of segments in one request to read; what does not fit is asked for in the next.
+pub const READ_RANGES_MAX: usize = 1024;
+
+/// Bytes of a segment, the unit of a transfer that is checked and asked for again.
+pub const SEGMENT_BYTES: u64 = 1 << 20;
+
+/// Segments of the largest object that is pulled.
+pub const SEGMENTS_MAX: u64 = 1 << 24;
+
+/// Records that one node keeps.
+pub const RECORDS_MAX: usize = 10_000_000;
+
+/// Transfers of one object that its holder serves at a time; further nodes ask another source.
+pub const SERVES_PER_OBJECT_MAX: usize = 4;
+
+/// Transfers that a holder serves to one node at a time.
+pub const SERVES_PER_PEER_MAX: usize = 64;
+
+/// After so long a request without an answer is sent again.
+pub const RETRY_MS: u64 = 200;
+
+/// After so long without a new segment a transfer is moved to the next source.
+pub const STALL_MS: u64 = 300;
+
+/// For so long a question is asked before it ends as unreachable.
+pub const UNREACHABLE_MS: u64 = 10_000;
+
+/// For so long the creation of an id waits for the last copy of its deleted predecessor.
+pub const IN_USE_MS: u64 = 5_000;
+
+/// So often a node says which copies it holds that its clients cannot see.
+pub const HELD_AGAIN_MS: u64 = 2_000;
+
+/// After every node refused to hold another copy of an object, they are asked again after so long.
+pub const REPAIR_REST_MS: u64 = 10_000;
+
+/// So often a node tells its store that pooled copies may be shown.
+pub const VOUCH_EVERY_MS: u64 = 1_000;
+
+/// Beyond the time for which a node without its lease may show copies, its peers wait so long
+/// before they count the copies as gone: clocks run at different rates.
+pub const ISOLATED_MARGIN_MS: u64 = 5_000;
+
+/// The part of the capacity that pulls may have in flight.
+pub const FLIGHT_PER_CAPACITY: u64 = 4;

@@ -1,0 +1,446 @@
+//! The messages between nodes, and how they become bytes.
+//!
+//! Every message about content names the id and the birth, so that a late one can do nothing to
+//! another incarnation. All of them may arrive twice; none may overtake another of its connection.
+//! The first two bytes of an envelope are the version of the protocol, little-endian; the rest is
+//! postcard.
+
+use plasmon_cluster::{Epoch, GroupNo, ProtocolRange, Slot};
+use plasmon_proto::ObjectId;
+use serde::{Deserialize, Serialize};
+
+use crate::limits::{
+    COPIES_MAX, ENVELOPE_BYTES_MAX, INVENTORY_ENTRIES_MAX, MESSAGES_MAX, READ_RANGES_MAX,
+    SOURCES_MAX,
+};
+use crate::record::{Birth, Content, Record, Version, is_copies};
+
+/// The versions of the protocol between nodes that this code speaks.
+pub const PROTOCOL: ProtocolRange = ProtocolRange { min: 1, max: 1 };
+
+/// Some messages of one node to another, in order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Envelope {
+    /// The map that the sender knows.
+    pub epoch: Epoch,
+    /// The sender.
+    pub from: Slot,
+    /// The start of the sender's pool daemon that sends it.
+    pub incarnation: u64,
+    /// The messages.
+    pub messages: Vec<Message>,
+}
+
+/// The number of a question about an id, by which its node knows the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct QuestionNo(pub u64);
+
+/// The number of a transfer, drawn by the node that receives the bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct TransferNo(pub u64);
+
+/// Segments `first` to `first + count`, without the last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SegmentRange {
+    /// The first segment.
+    pub first: u32,
+    /// How many.
+    pub count: u32,
+}
+
+/// How a commit ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CommitOutcome {
+    /// The object exists for all nodes, with as many copies as were asked for, or as there can be.
+    Done,
+    /// Another object has the id.
+    Exists,
+    /// Fewer nodes are live than the copies that it needs at least.
+    NotEnoughNodes,
+    /// No node has room for the copies that it needs at least.
+    StoreFull,
+    /// The id was deleted, and this node may still have a copy of the deleted object. The commit
+    /// is asked again until it is gone.
+    InUse(Slot),
+}
+
+/// What the directory answers about an id.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Answer {
+    /// It exists; these nodes have it.
+    Found {
+        /// The incarnation.
+        birth: Birth,
+        /// Its bytes.
+        content: Content,
+        /// Nodes to ask for them, the best first.
+        sources: Vec<Slot>,
+    },
+    /// It does not exist.
+    Absent,
+    /// It was deleted.
+    Deleted,
+    /// It may have existed, and no node has a copy.
+    Lost(Birth),
+}
+
+/// How a holder answers [`Message::Hold`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum HoldOutcome {
+    /// It has the object and keeps it.
+    Held,
+    /// It has no room.
+    NoRoom,
+    /// It does not have it, and was not asked to get it.
+    Absent,
+    /// It made the object and has given it up, so the commit can never succeed.
+    Withdrawn,
+}
+
+/// A copy as its node describes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CopyEntry {
+    /// The object.
+    pub id: ObjectId,
+    /// Its incarnation.
+    pub birth: Birth,
+    /// Its bytes.
+    pub content: Content,
+    /// What the node knows of it.
+    pub standing: Standing,
+}
+
+/// What a node knows of its copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Standing {
+    /// It was committed: clients of the node can see it.
+    Committed,
+    /// It is held for a commit that may not have succeeded yet, or is still on its way.
+    Held,
+    /// It was made here, and its commit has not been answered yet.
+    Unanswered,
+}
+
+/// Why a holder does not serve a transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ReadRefusal {
+    /// It does not have the object.
+    Absent,
+    /// It serves as many transfers as it may.
+    Busy,
+}
+
+/// One message.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Message {
+    /// Origin to primary: this object is complete here, let it exist.
+    Commit {
+        /// The object.
+        id: ObjectId,
+        /// Its incarnation; its slot is the sender's.
+        birth: Birth,
+        /// Its bytes.
+        content: Content,
+        /// How many copies it shall have.
+        copies: u8,
+        /// How many it has at least before it is acknowledged.
+        copies_min: u8,
+    },
+    /// The answer to it.
+    Committed {
+        /// The object.
+        id: ObjectId,
+        /// Its incarnation.
+        birth: Birth,
+        /// How it ended.
+        outcome: CommitOutcome,
+    },
+    /// Any node to primary: what is with this id? The sender counts as having a copy from then on.
+    Find {
+        /// The object.
+        id: ObjectId,
+        /// Comes back in the answer.
+        question: QuestionNo,
+        /// Whether to answer again when an absent object is created.
+        watch: bool,
+    },
+    /// The answer to it.
+    Answered {
+        /// The object.
+        id: ObjectId,
+        /// The number of the question.
+        question: QuestionNo,
+        /// What the directory knows.
+        answer: Answer,
+    },
+    /// Any node to primary: the sender does not wait for this id any more.
+    Unwatch {
+        /// The object.
+        id: ObjectId,
+    },
+    /// Any node to primary: end this incarnation.
+    Delete {
+        /// The object.
+        id: ObjectId,
+        /// The incarnation that the sender saw.
+        birth: Birth,
+    },
+    /// The answer to it: the incarnation has ended.
+    Deleted {
+        /// The object.
+        id: ObjectId,
+        /// Its incarnation.
+        birth: Birth,
+    },
+    /// Primary to acting nodes: keep this, unless what you have is newer.
+    Record {
+        /// Since which map the group has its acting nodes.
+        since: Epoch,
+        /// The object.
+        id: ObjectId,
+        /// Orders the updates.
+        version: Version,
+        /// The record, `None` to forget it.
+        record: Option<Record>,
+    },
+    /// The answer to it.
+    Recorded {
+        /// As in the question.
+        since: Epoch,
+        /// The object.
+        id: ObjectId,
+        /// The version that is kept, or a newer one is.
+        version: Version,
+    },
+    /// Primary to holder: keep a copy.
+    Hold {
+        /// The object.
+        id: ObjectId,
+        /// Its incarnation.
+        birth: Birth,
+        /// Its bytes.
+        content: Content,
+        /// Nodes that have it; empty to ask only.
+        sources: Vec<Slot>,
+        /// Whether it exists already, so that clients may see the copy.
+        live: bool,
+    },
+    /// The answer to it, once it is clear.
+    Held {
+        /// The object.
+        id: ObjectId,
+        /// Its incarnation.
+        birth: Birth,
+        /// How it ended.
+        outcome: HoldOutcome,
+    },
+    /// Primary to holder: the object exists now, let clients see the copy.
+    Publish {
+        /// The object.
+        id: ObjectId,
+        /// Its incarnation.
+        birth: Birth,
+    },
+    /// Primary to holders and caches: end your copy, then say [`Message::Gone`].
+    Drop {
+        /// The object.
+        id: ObjectId,
+        /// Its incarnation.
+        birth: Birth,
+        /// Whether it existed, so that its commit succeeded.
+        existed: bool,
+    },
+    /// Holder to primary: there is no copy of this here.
+    Gone {
+        /// The object.
+        id: ObjectId,
+        /// Its incarnation.
+        birth: Birth,
+    },
+    /// Any node to the home of an id: do you have it?
+    Open {
+        /// The object.
+        id: ObjectId,
+        /// Comes back in the answer.
+        question: QuestionNo,
+    },
+    /// The answer to it.
+    Opened {
+        /// The object.
+        id: ObjectId,
+        /// The number of the question.
+        question: QuestionNo,
+        /// What is there.
+        copy: Option<(Birth, Content)>,
+    },
+    /// Receiver to holder: send these segments over the bulk lane.
+    Read {
+        /// The number of the transfer.
+        transfer: TransferNo,
+        /// The object.
+        id: ObjectId,
+        /// Its incarnation.
+        birth: Birth,
+        /// The segments that are missing.
+        ranges: Vec<SegmentRange>,
+    },
+    /// The answer when it does not.
+    ReadRefused {
+        /// The number of the transfer.
+        transfer: TransferNo,
+        /// Why.
+        refusal: ReadRefusal,
+    },
+    /// Receiver to holder: everything has arrived, or nothing more is wanted.
+    EndRead {
+        /// The number of the transfer.
+        transfer: TransferNo,
+    },
+    /// New primary to the one before: do you know that you lead these groups no more?
+    Yield {
+        /// The groups, with the map since which they have their acting nodes.
+        groups: Vec<(GroupNo, Epoch)>,
+    },
+    /// The answer: yes, these.
+    Yielded {
+        /// The groups.
+        groups: Vec<(GroupNo, Epoch)>,
+    },
+    /// Primary to every node: which copies of these groups do you have?
+    Survey {
+        /// The groups, with the map since which they have their acting nodes.
+        groups: Vec<(GroupNo, Epoch)>,
+    },
+    /// The answer, in pages that each have all of their groups; a group of more copies than fit
+    /// has pages of its own, all but the last of which say `more`.
+    Inventory {
+        /// The groups.
+        groups: Vec<(GroupNo, Epoch)>,
+        /// The copies in them.
+        copies: Vec<CopyEntry>,
+        /// Whether a further page has more of the same group.
+        more: bool,
+    },
+    /// Reader to primary: this node is said to have the object, and does not serve it.
+    Missing {
+        /// The object.
+        id: ObjectId,
+        /// Its incarnation.
+        birth: Birth,
+        /// The node.
+        holder: Slot,
+    },
+}
+
+/// Why bytes are not an envelope.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadEnvelope {
+    /// Longer than an envelope may be.
+    #[error("an envelope has {ENVELOPE_BYTES_MAX} bytes at most, found {found}")]
+    TooLong {
+        /// The bytes found.
+        found: usize,
+    },
+    /// A version that this code does not speak.
+    #[error("protocol version {found} is not between {} and {}", PROTOCOL.min, PROTOCOL.max)]
+    Version {
+        /// The version found.
+        found: u16,
+    },
+    /// Bytes that mean nothing, or too few or too many of them.
+    #[error("the bytes are not an envelope")]
+    Malformed,
+    /// A number or a list that is beyond its limit.
+    #[error("message {index} of the envelope breaks a limit")]
+    Limit {
+        /// Which message.
+        index: usize,
+    },
+    /// More messages than an envelope may have.
+    #[error("an envelope has {MESSAGES_MAX} messages at most, found {found}")]
+    Messages {
+        /// How many.
+        found: usize,
+    },
+}
+
+impl Envelope {
+    /// The bytes of the envelope; `None` when they are more than an envelope may have.
+    pub fn encode(&self) -> Option<Vec<u8>> {
+        let start = PROTOCOL.max.to_le_bytes().to_vec();
+        let bytes = postcard::to_extend(self, start).ok()?;
+        (bytes.len() <= ENVELOPE_BYTES_MAX).then_some(bytes)
+    }
+
+    /// The envelope in these bytes, which another machine sent.
+    pub fn decode(bytes: &[u8]) -> Result<Self, BadEnvelope> {
+        if bytes.len() > ENVELOPE_BYTES_MAX {
+            return Err(BadEnvelope::TooLong { found: bytes.len() });
+        }
+        let Some((version, body)) = bytes.split_first_chunk() else {
+            return Err(BadEnvelope::Malformed);
+        };
+        let found = u16::from_le_bytes(*version);
+        if !(PROTOCOL.min..=PROTOCOL.max).contains(&found) {
+            return Err(BadEnvelope::Version { found });
+        }
+        match postcard::take_from_bytes::<Self>(body) {
+            Ok((envelope, [])) => envelope.check().map(|()| envelope),
+            Ok(_) | Err(_) => Err(BadEnvelope::Malformed),
+        }
+    }
+
+    fn check(&self) -> Result<(), BadEnvelope> {
+        let found = self.messages.len();
+        if found > MESSAGES_MAX {
+            return Err(BadEnvelope::Messages { found });
+        }
+        let wrong = self.messages.iter().position(|message| !message.keeps_limits());
+        wrong.map_or(Ok(()), |index| Err(BadEnvelope::Limit { index }))
+    }
+}
+
+impl Message {
+    fn keeps_limits(&self) -> bool {
+        match self {
+            Self::Commit { id, content, copies, copies_min, .. } => {
+                id.is_pooled() && content.is_movable() && is_copies(*copies, *copies_min)
+            }
+            Self::Answered { answer: Answer::Found { content, sources, .. }, .. } => {
+                content.is_movable() && sources.len() <= SOURCES_MAX
+            }
+            Self::Record { record, .. } => record.as_ref().is_none_or(Record::is_valid),
+            Self::Hold { content, sources, .. } => {
+                content.is_movable() && sources.len() <= COPIES_MAX
+            }
+            Self::Opened { copy, .. } => copy.is_none_or(|(_, content)| content.is_movable()),
+            Self::Read { ranges, .. } => ranges.len() <= READ_RANGES_MAX,
+            Self::Yield { groups } | Self::Yielded { groups } | Self::Survey { groups } => {
+                groups.len() <= INVENTORY_ENTRIES_MAX
+            }
+            Self::Inventory { groups, copies, .. } => {
+                groups.len() <= INVENTORY_ENTRIES_MAX
+                    && copies.len() <= INVENTORY_ENTRIES_MAX
+                    && copies.iter().all(|copy| copy.content.is_movable())
+            }
+            Self::Committed { .. }
+            | Self::Find { .. }
+            | Self::Answered { .. }
+            | Self::Unwatch { .. }
+            | Self::Delete { .. }
+            | Self::Deleted { .. }
+            | Self::Recorded { .. }
+            | Self::Held { .. }
+            | Self::Publish { .. }
+            | Self::Drop { .. }
+            | Self::Gone { .. }
+            | Self::Open { .. }
+            | Self::ReadRefused { .. }
+            | Self::EndRead { .. }
+            | Self::Missing { .. } => true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

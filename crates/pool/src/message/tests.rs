@@ -1,0 +1,164 @@
+//! The bytes of messages are a format: nodes of different versions must agree on them.
+
+use plasmon_proto::ObjectId;
+
+use super::*;
+use crate::record::State;
+
+fn id() -> ObjectId {
+    ObjectId::pooled([1; 12], None)
+}
+
+fn birth() -> Birth {
+    Birth { slot: Slot(2), boot: 3, serial: 4 }
+}
+
+fn content() -> Content {
+    Content { data_bytes: 5, metadata_bytes: 6, table_crc: 7 }
+}
+
+fn record() -> Record {
+    let (birth, content, state) = (birth(), content(), State::Live);
+    Record { birth, content, copies: 2, copies_min: 1, holders: vec![Slot(2), Slot(8)], state }
+}
+
+/// One of each, in the order of their numbers.
+fn messages() -> Vec<Message> {
+    let (id, birth, content) = (id(), birth(), content());
+    let (question, transfer, since) = (QuestionNo(9), TransferNo(10), Epoch(11));
+    let version = Version { since, number: 12 };
+    let groups = vec![(GroupNo::of(&id), since)];
+    let sources = vec![Slot(8)];
+    let entry = CopyEntry { id, birth, content, standing: Standing::Held };
+    vec![
+        Message::Commit { id, birth, content, copies: 2, copies_min: 1 },
+        Message::Committed { id, birth, outcome: CommitOutcome::InUse(Slot(1)) },
+        Message::Find { id, question, watch: true },
+        Message::Answered {
+            id,
+            question,
+            answer: Answer::Found { birth, content, sources: sources.clone() },
+        },
+        Message::Unwatch { id },
+        Message::Delete { id, birth },
+        Message::Deleted { id, birth },
+        Message::Record { since, id, version, record: Some(record()) },
+        Message::Recorded { since, id, version },
+        Message::Hold { id, birth, content, sources, live: true },
+        Message::Held { id, birth, outcome: HoldOutcome::NoRoom },
+        Message::Publish { id, birth },
+        Message::Drop { id, birth, existed: true },
+        Message::Gone { id, birth },
+        Message::Open { id, question },
+        Message::Opened { id, question, copy: Some((birth, content)) },
+        Message::Read { transfer, id, birth, ranges: vec![SegmentRange { first: 1, count: 2 }] },
+        Message::ReadRefused { transfer, refusal: ReadRefusal::Busy },
+        Message::EndRead { transfer },
+        Message::Yield { groups: groups.clone() },
+        Message::Yielded { groups: groups.clone() },
+        Message::Survey { groups: groups.clone() },
+        Message::Inventory { groups, copies: vec![entry], more: false },
+        Message::Missing { id, birth, holder: Slot(1) },
+    ]
+}
+
+fn envelope(messages: Vec<Message>) -> Envelope {
+    Envelope { epoch: Epoch(300), from: Slot(2), incarnation: 1, messages }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[test]
+fn the_bytes_of_messages_stay_as_they_are() {
+    let bytes = |message| hex(&envelope(vec![message]).encode().unwrap());
+    let head = "0100ac02020101";
+    let id = "010101010101010101010101ffff40706f6f6c00";
+    let golden = [
+        format!("00{id}02030405060702") + "01",
+        format!("01{id}0203040401"),
+        format!("02{id}0901"),
+        format!("03{id}09000203040506070108"),
+        format!("04{id}"),
+        format!("05{id}020304"),
+        format!("06{id}020304"),
+        format!("070b{id}0b0c0102030405060702010202") + "0801",
+        format!("080b{id}0b0c"),
+        format!("09{id}020304050607010801"),
+        format!("0a{id}02030401"),
+        format!("0b{id}020304"),
+        format!("0c{id}02030401"),
+        format!("0d{id}020304"),
+        format!("0e{id}09"),
+        format!("0f{id}0901020304050607"),
+        format!("100a{id}020304010102"),
+        "110a01".to_owned(),
+        "120a".to_owned(),
+    ];
+    for (message, golden) in messages().into_iter().zip(golden) {
+        assert_eq!(bytes(message.clone()), format!("{head}{golden}"), "{message:?}");
+    }
+}
+
+#[test]
+fn every_message_survives_its_bytes() {
+    let before = envelope(messages());
+    let bytes = before.encode().unwrap();
+    assert_eq!(Envelope::decode(&bytes), Ok(before));
+    for end in 0..bytes.len() {
+        assert!(Envelope::decode(&bytes[..end]).is_err(), "cut at {end}");
+    }
+    let longer = [bytes.as_slice(), &[0]].concat();
+    assert_eq!(Envelope::decode(&longer), Err(BadEnvelope::Malformed));
+}
+
+#[test]
+fn hostile_bytes_are_refused() {
+    let mut dice = plasmon_testkit::Random::new(1);
+    let bytes = envelope(messages()).encode().unwrap();
+    for _ in 0..20_000 {
+        let mut bytes = bytes.clone();
+        for _ in 0..=dice.below(3) {
+            let at = dice.size_below(bytes.len());
+            bytes[at] = dice.below(256) as u8;
+        }
+        // It ends in an envelope or in an error; what is decoded keeps the limits.
+        if let Ok(envelope) = Envelope::decode(&bytes) {
+            assert_eq!(envelope.check(), Ok(()));
+        }
+    }
+    let mut other = bytes.clone();
+    other[0] = 2;
+    assert_eq!(Envelope::decode(&other), Err(BadEnvelope::Version { found: 2 }));
+    let long = vec![1; ENVELOPE_BYTES_MAX + 1];
+    assert!(matches!(Envelope::decode(&long), Err(BadEnvelope::TooLong { .. })));
+}
+
+#[test]
+fn lists_and_numbers_at_and_past_their_limits() {
+    let check = |message| envelope(vec![message]).check();
+    let (id, birth) = (id(), birth());
+    let hold = |count| Message::Hold {
+        id,
+        birth,
+        content: content(),
+        sources: vec![Slot(1); count],
+        live: false,
+    };
+    assert_eq!(check(hold(COPIES_MAX)), Ok(()));
+    assert_eq!(check(hold(COPIES_MAX + 1)), Err(BadEnvelope::Limit { index: 0 }));
+    let ranges = |count| vec![SegmentRange { first: 0, count: 1 }; count];
+    let read = |count| Message::Read { transfer: TransferNo(1), id, birth, ranges: ranges(count) };
+    assert_eq!(check(read(READ_RANGES_MAX)), Ok(()));
+    assert!(check(read(READ_RANGES_MAX + 1)).is_err());
+    let commit =
+        |id, copies| Message::Commit { id, birth, content: content(), copies, copies_min: 1 };
+    assert_eq!(check(commit(id, 8)), Ok(()));
+    assert!(check(commit(id, 9)).is_err());
+    assert!(check(commit(ObjectId::new([0; 20]), 1)).is_err(), "not a pooled id");
+    let most = envelope(vec![Message::Unwatch { id }; MESSAGES_MAX]);
+    assert_eq!(most.check(), Ok(()));
+    let more = envelope(vec![Message::Unwatch { id }; MESSAGES_MAX + 1]);
+    assert!(matches!(more.check(), Err(BadEnvelope::Messages { .. })));
+}

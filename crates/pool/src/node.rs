@@ -1,0 +1,549 @@
+//! One node of a pool: takes events apart and gives them to the parts.
+
+use std::sync::Arc;
+
+use plasmon_cluster::{Epoch, GroupNo, Map, Slot};
+use plasmon_proto::ObjectId;
+
+use crate::config::Config;
+use crate::copies::{Copies, Copy};
+use crate::directory::Directory;
+use crate::event::{Call, Class, Effect, Event, Fate, Refusal, Told};
+use crate::limits::{HELD_AGAIN_MS, MESSAGES_MAX};
+use crate::lookup::{Asked, Lookups};
+use crate::message::{Answer, Envelope, HoldOutcome, Message, QuestionNo, ReadRefusal};
+use crate::origin::{Commit, Requests};
+use crate::outbox::Outbox;
+use crate::pull::{Ended, Outcome, Pulls, Wish};
+use crate::record::{Birth, is_copies};
+use crate::serve::{Read, Serves};
+use crate::survey;
+use crate::time::Mono;
+use crate::view::{Context, View};
+use crate::vouch::Vouching;
+
+/// One node of a pool.
+#[derive(Debug)]
+pub struct Node {
+    view: View,
+    out: Outbox,
+    directory: Directory,
+    copies: Copies,
+    requests: Requests,
+    lookups: Lookups,
+    pulls: Pulls,
+    serves: Serves,
+    vouching: Vouching,
+    /// When to say again which hidden copies are held.
+    held_due: Option<Mono>,
+}
+
+macro_rules! context {
+    ($node:ident, $now:ident) => {
+        &mut Context { now: $now, view: &$node.view, out: &mut $node.out }
+    };
+}
+
+impl Node {
+    /// A node that has just been started: it knows no map, and nothing of its store's copies.
+    pub fn new(config: Config) -> Self {
+        Self {
+            directory: Directory::new(config.repair_bytes_per_s),
+            pulls: Pulls::new(config.capacity_bytes),
+            vouching: Vouching::new(config.isolated_serve_ms),
+            view: View::new(config),
+            out: Outbox::default(),
+            copies: Copies::default(),
+            requests: Requests::new(),
+            lookups: Lookups::new(),
+            serves: Serves::default(),
+            held_due: None,
+        }
+    }
+
+    /// Takes an event; what follows from it is added to `effects`. Time never runs backwards.
+    pub fn step(&mut self, now: Mono, event: Event, effects: &mut Vec<Effect>) {
+        match event {
+            Event::Local(call) => self.call(now, call),
+            Event::Peer(envelope) => {
+                let Envelope { epoch, from, incarnation, messages } = envelope;
+                for message in messages {
+                    self.message(now, (from, incarnation, epoch), message);
+                }
+            }
+            Event::Link { peer, up } => self.link(now, peer, up),
+            Event::Map(map) => self.map(now, map),
+            Event::Lease(until) => self.view.set_lease(until),
+            Event::LeaseLost => self.view.lose_lease(),
+            Event::Landed { ticket, room } => {
+                let outcome = self.pulls.landed(context!(self, now), ticket, room);
+                self.pull_ended(now, outcome);
+            }
+            Event::Arrived { transfer, segment, intact } => {
+                let arrived = self.pulls.arrived(context!(self, now), transfer, segment, intact);
+                if let Some((id, outcome)) = arrived {
+                    self.lookups.progressed(now, id);
+                    self.pull_ended(now, outcome);
+                }
+            }
+            Event::Time => {}
+        }
+        self.time(now);
+        self.flush(now, effects);
+    }
+
+    /// When to send [`Event::Time`] at the latest.
+    pub fn next_deadline(&self) -> Option<Mono> {
+        let directory = self.directory.next_deadline().into_iter();
+        directory
+            .chain(self.requests.next_deadline())
+            .chain(self.lookups.next_deadline())
+            .chain(self.pulls.next_deadline())
+            .chain(self.vouching.next_deadline())
+            .chain(self.held_due)
+            .min()
+    }
+
+    fn time(&mut self, now: Mono) {
+        self.directory.time_passed(context!(self, now));
+        self.requests.time_passed(context!(self, now));
+        self.lookups.time_passed(context!(self, now));
+        for outcome in self.pulls.time_passed(context!(self, now)) {
+            self.pull_ended(now, Some(outcome));
+        }
+        self.drop_unwanted(now);
+        self.vouch(now);
+        self.say_held(now);
+    }
+
+    /// Says now and then which hidden copies are held: the primary has them published or dropped.
+    fn say_held(&mut self, now: Mono) {
+        let undecided = |(id, _): &(ObjectId, Birth)| !self.requests.has_commit(id);
+        let hidden: Vec<_> = self.copies.hidden().filter(undecided).collect();
+        if hidden.is_empty() {
+            self.held_due = None;
+            return;
+        }
+        if *self.held_due.get_or_insert(now.after_ms(HELD_AGAIN_MS)) <= now {
+            self.held_due = Some(now.after_ms(HELD_AGAIN_MS));
+            for (id, birth) in hidden {
+                self.send_held(now, id, birth, HoldOutcome::Held);
+            }
+        }
+    }
+
+    /// Ends pulls that no client and no primary wants any more.
+    fn drop_unwanted(&mut self, now: Mono) {
+        let is_wanted = |wish: &&Wish| wish.hold || self.lookups.class_of(&wish.id).is_some();
+        let unwanted: Vec<_> =
+            self.pulls.iter().filter(|wish| !is_wanted(wish)).map(|wish| wish.id).collect();
+        for id in unwanted {
+            self.pulls.cancel(context!(self, now), id);
+        }
+    }
+
+    /// Handles the messages of the node to itself, and sends the others.
+    fn flush(&mut self, now: Mono, effects: &mut Vec<Effect>) {
+        while let Some(message) = self.out.to_self.pop_front() {
+            let from = (self.view.me(), self.view.config.incarnation, self.view.epoch());
+            self.message(now, from, message);
+        }
+        effects.append(&mut self.out.effects);
+        let (epoch, from) = (self.view.epoch(), self.view.me());
+        let incarnation = self.view.config.incarnation;
+        for (to, messages) in std::mem::take(&mut self.out.remote) {
+            for page in messages.chunks(MESSAGES_MAX) {
+                let envelope = Envelope { epoch, from, incarnation, messages: page.to_vec() };
+                effects.push(Effect::Send { to, envelope });
+            }
+        }
+    }
+
+    fn link(&mut self, now: Mono, peer: Slot, up: bool) {
+        if up {
+            self.directory.link_up(now, peer);
+            self.requests.ask_all(context!(self, now));
+            self.lookups.ask_all(context!(self, now));
+        } else {
+            self.directory.link_down(peer);
+            self.serves.link_down(context!(self, now), peer);
+            for outcome in self.pulls.link_down(context!(self, now), peer) {
+                self.pull_ended(now, Some(outcome));
+            }
+        }
+    }
+
+    fn map(&mut self, now: Mono, map: Arc<Map>) {
+        let missed = map.epoch().0 > self.view.epoch().0 + 1;
+        if self.view.set_map(now, map) {
+            self.directory.map_changed(context!(self, now), missed);
+            self.requests.ask_all(context!(self, now));
+            self.lookups.ask_all(context!(self, now));
+        }
+    }
+
+    fn call(&mut self, now: Mono, call: Call) {
+        match call {
+            Call::Seek { id, number, class } => {
+                self.lookups.seek(context!(self, now), id, number, class);
+            }
+            Call::Unseek(id) => self.lookups.unseek(context!(self, now), id),
+            Call::Commit { id, serial, content, copies, copies_min } => {
+                if is_copies(copies, copies_min) && content.is_movable() {
+                    let commit = Commit::new(self.birth(serial), content, copies, copies_min);
+                    self.commit(now, id, commit);
+                } else {
+                    let result = Err(Refusal::StoreFull);
+                    self.out.tell(Told::Committed { id, serial, result });
+                }
+            }
+            Call::Delete(id) => match self.copies.get(&id).filter(|copy| copy.visible) {
+                Some(copy) => {
+                    let birth = copy.birth;
+                    self.requests.delete(context!(self, now), id, birth);
+                }
+                None => self.lookups.delete(context!(self, now), id),
+            },
+            Call::Ended { id, birth } => {
+                self.copies.remove(&id, birth);
+                self.requests.end_commit(id, birth);
+                self.vouching.verified(&id);
+                context!(self, now).send_to_primary(&id, Message::Gone { id, birth });
+            }
+            Call::Kept { id, birth } => {
+                if self.copies.of(&id, birth).is_some() {
+                    self.send_held(now, id, birth, HoldOutcome::Held);
+                }
+            }
+            Call::Has { id, birth, content, visible } => {
+                if visible && id.home().is_some() && birth.slot == self.view.me() {
+                    // It may have been published before the directory knew of it.
+                    self.commit(now, id, Commit::new(birth, content, 1, 1));
+                }
+                self.copies.insert(id, Copy { birth, content, visible });
+            }
+        }
+    }
+
+    fn birth(&self, serial: u64) -> Birth {
+        Birth { slot: self.view.me(), boot: self.view.config.boot, serial }
+    }
+
+    fn commit(&mut self, now: Mono, id: ObjectId, commit: Commit) {
+        let Commit { birth, content, .. } = commit;
+        // One store has one object of an id.
+        if let Some(Wish { birth, hold, .. }) = self.pulls.get(&id).cloned() {
+            self.pulls.cancel(context!(self, now), id);
+            self.lookups.go_on(context!(self, now), id);
+            if hold {
+                self.send_held(now, id, birth, HoldOutcome::NoRoom);
+            }
+        }
+        let visible = id.home().is_some();
+        self.copies.insert(id, Copy { birth, content, visible });
+        self.requests.commit(context!(self, now), id, commit);
+    }
+
+    /// A pull ended, or needs other sources.
+    fn pull_ended(&mut self, now: Mono, outcome: Option<Outcome>) {
+        let Some(Outcome { wish, ended }) = outcome else { return };
+        let Wish { id, birth, content, visible, hold, .. } = wish;
+        match ended {
+            Ended::Sealed => {
+                self.copies.insert(id, Copy { birth, content, visible });
+                if hold {
+                    self.send_held(now, id, birth, HoldOutcome::Held);
+                }
+            }
+            Ended::NoRoom => {
+                self.lookups.fail(context!(self, now), id, Fate::NoRoom);
+                if hold {
+                    self.send_held(now, id, birth, HoldOutcome::NoRoom);
+                }
+            }
+            Ended::NoSource => self.lookups.ask_later(now, id),
+        }
+    }
+
+    fn send_held(&mut self, now: Mono, id: ObjectId, birth: Birth, outcome: HoldOutcome) {
+        context!(self, now).send_to_primary(&id, Message::Held { id, birth, outcome });
+    }
+
+    fn message(&mut self, now: Mono, from: (Slot, u64, Epoch), message: Message) {
+        let (from, incarnation, epoch) = from;
+        let is_me = from == self.view.me();
+        let is_current = is_me || self.view.accepts(from, incarnation, epoch);
+        match message {
+            Message::Commit { .. }
+            | Message::Find { .. }
+            | Message::Unwatch { .. }
+            | Message::Delete { .. }
+            | Message::Record { .. }
+            | Message::Recorded { .. }
+            | Message::Held { .. }
+            | Message::Gone { .. }
+            | Message::Missing { .. } => {
+                if is_current {
+                    self.directory.message(context!(self, now), from, message);
+                }
+            }
+            Message::Yielded { groups } if is_current => {
+                self.directory.yielded(now, from, &groups);
+            }
+            Message::Inventory { groups, copies, more } if is_current => {
+                let cx = context!(self, now);
+                self.directory.inventory(cx, from, &groups, &copies, more);
+            }
+            Message::Yielded { .. } | Message::Inventory { .. } => {}
+            Message::Yield { groups } => self.yield_groups(now, from, &groups),
+            Message::Survey { groups } => self.survey(now, from, &groups),
+            Message::Committed { id, birth, outcome } => {
+                let cx = context!(self, now);
+                if let Some(result) = self.requests.committed(cx, id, birth, outcome) {
+                    self.commit_ended(id, birth, result);
+                }
+            }
+            Message::Answered { id, question, answer } => {
+                if epoch >= self.view.group(Map::group_of(&id)).since {
+                    self.answered(now, id, question, answer);
+                }
+            }
+            Message::Deleted { id, birth } => {
+                self.requests.deleted(context!(self, now), id, birth);
+            }
+            Message::Hold { .. } | Message::Publish { .. } | Message::Drop { .. } => {
+                self.order(now, epoch, message);
+            }
+            Message::Open { .. }
+            | Message::Opened { .. }
+            | Message::Read { .. }
+            | Message::ReadRefused { .. }
+            | Message::EndRead { .. } => self.transfer(now, from, message),
+        }
+    }
+
+    fn commit_ended(&mut self, id: ObjectId, birth: Birth, result: Result<(), Refusal>) {
+        let serial = birth.serial;
+        self.out.tell(Told::Committed { id, serial, result });
+        match result {
+            Ok(()) => self.copies.publish(&mut self.out, id, birth),
+            Err(_) => {
+                self.copies.remove(&id, birth);
+            }
+        }
+    }
+
+    /// What a node that opens, reads or serves says.
+    fn transfer(&mut self, now: Mono, from: Slot, message: Message) {
+        match message {
+            Message::Open { id, question } => {
+                let copy = self.copies.get(&id).filter(|copy| copy.visible);
+                let copy = copy.map(|copy| (copy.birth, copy.content));
+                if copy.is_some() {
+                    self.copies.opened(id, from);
+                }
+                context!(self, now).send(from, Message::Opened { id, question, copy });
+            }
+            Message::Opened { id, question, copy: Some((birth, content)) } => {
+                let answer = Answer::Found { birth, content, sources: vec![from] };
+                self.answered(now, id, question, answer);
+            }
+            Message::Opened { id, question, copy: None } => {
+                self.lookups.not_opened(context!(self, now), id, question);
+            }
+            Message::Read { transfer, id, birth, ranges } => {
+                let read = Read { transfer, id, birth, ranges };
+                self.serves.read(context!(self, now), &self.copies, from, read);
+            }
+            Message::ReadRefused { transfer, refusal } => {
+                if refusal == ReadRefusal::Absent
+                    && let Some((id, birth)) = self.pulls.object_of(transfer)
+                {
+                    let message = Message::Missing { id, birth, holder: from };
+                    context!(self, now).send_to_primary(&id, message);
+                }
+                let outcome = self.pulls.refused(context!(self, now), transfer);
+                self.pull_ended(now, outcome);
+            }
+            Message::EndRead { transfer } => {
+                self.serves.end(context!(self, now), from, transfer);
+            }
+            _ => {}
+        }
+    }
+
+    /// An answer of the directory, or of the home of an id.
+    fn answered(&mut self, now: Mono, id: ObjectId, question: QuestionNo, answer: Answer) {
+        let fate = match answer {
+            Answer::Found { .. } => None,
+            Answer::Absent => Some(Fate::Absent),
+            Answer::Deleted => Some(Fate::Deleted),
+            Answer::Lost(_) => Some(Fate::Lost),
+        };
+        let asked = self.lookups.answered(context!(self, now), id, question, fate);
+        let Some(Asked { seek, delete, verify }) = asked else { return };
+        if let Some(birth) = verify {
+            self.vouching.verified(&id);
+            let is_right = matches!(&answer, Answer::Found { birth: found, .. } if *found == birth);
+            if !is_right && self.copies.of(&id, birth).is_some() {
+                self.out.tell(Told::Drop { id, birth });
+            }
+        }
+        match answer {
+            Answer::Found { birth, content, sources } => {
+                if delete {
+                    self.requests.delete(context!(self, now), id, birth);
+                }
+                if let Some(class) = seek {
+                    let (visible, hold) = (true, false);
+                    let wish = Wish { id, birth, content, class, sources, visible, hold };
+                    self.found(now, wish);
+                }
+            }
+            Answer::Lost(birth) if delete => {
+                self.requests.delete(context!(self, now), id, birth);
+            }
+            Answer::Absent | Answer::Deleted if delete => self.out.tell(Told::Deleted(id)),
+            Answer::Absent | Answer::Deleted | Answer::Lost(_) => {}
+        }
+    }
+
+    /// An object that clients of this node ask for exists.
+    fn found(&mut self, now: Mono, wish: Wish) {
+        let (id, birth) = (wish.id, wish.birth);
+        match self.copies.get(&id) {
+            Some(copy) if copy.birth == birth => {
+                self.copies.publish(&mut self.out, id, birth);
+            }
+            // This node's own object of the id, which will be refused. Then it is asked again.
+            Some(_) => {}
+            None => {
+                if self.pulls.get(&id).is_some_and(|other| other.birth != birth) {
+                    self.pulls.cancel(context!(self, now), id);
+                }
+                self.pulls.begin(context!(self, now), wish);
+            }
+        }
+    }
+
+    /// What the primary of an id tells a node that has or shall have a copy. One that led the
+    /// group before is not obeyed, nor one that knows a newer map: it says it again.
+    fn order(&mut self, now: Mono, epoch: Epoch, message: Message) {
+        let (Message::Hold { id, .. } | Message::Publish { id, .. } | Message::Drop { id, .. }) =
+            message
+        else {
+            return;
+        };
+        let since = self.view.group(Map::group_of(&id)).since;
+        if epoch < since || epoch > self.view.epoch() {
+            return;
+        }
+        match message {
+            Message::Hold { id, birth, content, sources, live } => {
+                let class = if live { Class::Repair } else { Class::Replica };
+                let (visible, hold) = (live, true);
+                let wish = Wish { id, birth, content, class, sources, visible, hold };
+                self.hold(now, wish);
+            }
+            Message::Publish { id, birth } => {
+                self.copies.publish(&mut self.out, id, birth);
+                self.pulls.publish(id, birth);
+            }
+            Message::Drop { id, birth, existed } => self.drop_copy(now, id, birth, existed),
+            _ => {}
+        }
+    }
+
+    fn hold(&mut self, now: Mono, wish: Wish) {
+        let (id, birth) = (wish.id, wish.birth);
+        let is_own = birth.slot == self.view.me() && birth.boot == self.view.config.boot;
+        let outcome = match (self.copies.get(&id), self.pulls.get(&id)) {
+            (Some(copy), _) if copy.birth == birth => {
+                if wish.visible {
+                    self.copies.publish(&mut self.out, id, birth);
+                }
+                // The store may just have evicted it.
+                return self.out.tell(Told::Keep { id, birth });
+            }
+            // One store has one object of an id.
+            (Some(_), _) => HoldOutcome::NoRoom,
+            (None, _) if is_own && !wish.visible => HoldOutcome::Withdrawn,
+            (None, None) if wish.sources.is_empty() => HoldOutcome::Absent,
+            (None, _) => {
+                if self.pulls.begin(context!(self, now), wish) {
+                    return;
+                }
+                HoldOutcome::NoRoom
+            }
+        };
+        self.send_held(now, id, birth, outcome);
+    }
+
+    fn drop_copy(&mut self, now: Mono, id: ObjectId, birth: Birth, existed: bool) {
+        for slot in self.copies.take_openers(&id) {
+            let message = Message::Drop { id, birth, existed };
+            context!(self, now).send(slot, message);
+        }
+        if self.requests.end_commit(id, birth) {
+            let result = if existed { Ok(()) } else { Err(Refusal::NotEnoughNodes) };
+            self.out.tell(Told::Committed { id, serial: birth.serial, result });
+        }
+        if self.pulls.get(&id).is_some_and(|wish| wish.birth == birth) {
+            self.pulls.cancel(context!(self, now), id);
+            self.lookups.go_on(context!(self, now), id);
+        }
+        if self.copies.of(&id, birth).is_some() {
+            self.out.tell(Told::Drop { id, birth });
+        } else {
+            context!(self, now).send_to_primary(&id, Message::Gone { id, birth });
+        }
+    }
+
+    /// Another node asks whether this one knows that it leads these groups no more.
+    fn yield_groups(&mut self, now: Mono, from: Slot, groups: &[(GroupNo, Epoch)]) {
+        let groups = self.view.not_led(groups);
+        if !groups.is_empty() {
+            context!(self, now).send(from, Message::Yielded { groups });
+        }
+    }
+
+    /// A primary asks for the copies in its groups. What an earlier primary found is not believed
+    /// any more, since the map of the question is known here.
+    fn survey(&mut self, now: Mono, from: Slot, groups: &[(GroupNo, Epoch)]) {
+        let known = groups.iter().filter(|(no, since)| self.view.group(*no).since == *since);
+        let entries = survey::entries(&self.copies, &self.pulls, &self.requests);
+        for page in survey::pages(known.copied(), entries) {
+            context!(self, now).send(from, page);
+        }
+    }
+
+    /// Lets the store show its copies of free ids while the lease is held, and ends what may not
+    /// outlast a long time without it.
+    fn vouch(&mut self, now: Mono) {
+        let holds_lease = self.view.holds_lease(now);
+        let copies = &self.copies;
+        let to_verify = self.vouching.step(now, holds_lease, || {
+            let free = copies.iter().filter(|(id, copy)| id.home().is_none() && copy.visible);
+            free.map(|(id, copy)| (*id, copy.birth)).collect()
+        });
+        if self.vouching.takes_vouch() {
+            let ms = self.view.config.isolated_serve_ms;
+            self.out.tell(Told::Vouch { ms });
+        }
+        for (id, birth) in to_verify {
+            self.lookups.verify(context!(self, now), id, birth);
+        }
+        if self.vouching.takes_isolation() {
+            for (id, birth) in self.requests.free_commits() {
+                self.requests.end_commit(id, birth);
+                self.commit_ended(id, birth, Err(Refusal::Unreachable));
+            }
+        }
+    }
+
+    /// Whether nothing is under way for the clients of this node or of others.
+    #[cfg(test)]
+    pub(crate) fn is_idle(&self) -> bool {
+        self.lookups.is_idle() && self.pulls.is_idle() && self.serves.is_idle()
+    }
+}

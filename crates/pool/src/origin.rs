@@ -1,0 +1,165 @@
+//! What this node asks primaries to decide: commits of its objects and deletes of its clients.
+
+use std::collections::BTreeMap;
+
+use plasmon_cluster::Slot;
+use plasmon_proto::ObjectId;
+
+use crate::event::{Refusal, Told};
+use crate::limits::{IN_USE_MS, RETRY_MS, UNREACHABLE_MS};
+use crate::message::{CommitOutcome, Message};
+use crate::record::{Birth, Content};
+use crate::time::{Mono, Timers};
+use crate::view::Context;
+
+/// An object that is complete here and not yet accepted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Commit {
+    pub(crate) birth: Birth,
+    pub(crate) content: Content,
+    pub(crate) copies: u8,
+    pub(crate) copies_min: u8,
+    /// Since when the id has been in use.
+    in_use: Option<(Mono, Slot)>,
+}
+
+impl Commit {
+    pub(crate) fn new(birth: Birth, content: Content, copies: u8, copies_min: u8) -> Self {
+        Self { birth, content, copies, copies_min, in_use: None }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Delete {
+    birth: Birth,
+    deadline: Mono,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Key {
+    Commit(ObjectId),
+    Delete(ObjectId),
+}
+
+/// The requests of this node that a primary has not answered. They are asked again and again; a
+/// primary knows a repeated one by the birth.
+#[derive(Debug)]
+pub(crate) struct Requests {
+    commits: BTreeMap<ObjectId, Commit>,
+    deletes: BTreeMap<ObjectId, Delete>,
+    timers: Timers<Key>,
+}
+
+impl Requests {
+    pub(crate) fn new() -> Self {
+        Self { commits: BTreeMap::new(), deletes: BTreeMap::new(), timers: Timers::new() }
+    }
+
+    pub(crate) fn next_deadline(&self) -> Option<Mono> {
+        self.timers.next()
+    }
+
+    pub(crate) fn commit(&mut self, cx: &mut Context<'_>, id: ObjectId, commit: Commit) {
+        self.commits.insert(id, commit);
+        self.ask(cx, Key::Commit(id));
+    }
+
+    pub(crate) fn delete(&mut self, cx: &mut Context<'_>, id: ObjectId, birth: Birth) {
+        self.deletes.insert(id, Delete { birth, deadline: cx.now.after_ms(UNREACHABLE_MS) });
+        self.ask(cx, Key::Delete(id));
+    }
+
+    /// Whether an object of this node waits to be accepted.
+    pub(crate) fn has_commit(&self, id: &ObjectId) -> bool {
+        self.commits.contains_key(id)
+    }
+
+    /// Gives up the commit of this incarnation, if it is under way.
+    pub(crate) fn end_commit(&mut self, id: ObjectId, birth: Birth) -> bool {
+        let found = self.commits.get(&id).is_some_and(|commit| commit.birth == birth);
+        if found {
+            self.commits.remove(&id);
+            self.timers.clear(Key::Commit(id));
+        }
+        found
+    }
+
+    /// The commits of ids that any node may make.
+    pub(crate) fn free_commits(&self) -> Vec<(ObjectId, Birth)> {
+        let free = self.commits.iter().filter(|(id, _)| id.home().is_none());
+        free.map(|(id, commit)| (*id, commit.birth)).collect()
+    }
+
+    fn ask(&mut self, cx: &mut Context<'_>, key: Key) {
+        self.timers.set(key, cx.now.after_ms(RETRY_MS));
+        match key {
+            Key::Commit(id) => {
+                let Some(commit) = self.commits.get(&id) else { return };
+                let Commit { birth, content, copies, copies_min, .. } = *commit;
+                let message = Message::Commit { id, birth, content, copies, copies_min };
+                cx.send_to_primary(&id, message);
+            }
+            Key::Delete(id) => {
+                if let Some(delete) = self.deletes.get(&id) {
+                    cx.send_to_primary(&id, Message::Delete { id, birth: delete.birth });
+                }
+            }
+        }
+    }
+
+    /// Asks everything again: another node may be the primary, or a connection was made.
+    pub(crate) fn ask_all(&mut self, cx: &mut Context<'_>) {
+        let commits = self.commits.keys().map(|id| Key::Commit(*id));
+        let keys: Vec<_> = commits.chain(self.deletes.keys().map(|id| Key::Delete(*id))).collect();
+        for key in keys {
+            self.ask(cx, key);
+        }
+    }
+
+    pub(crate) fn time_passed(&mut self, cx: &mut Context<'_>) {
+        while let Some(key) = self.timers.pop(cx.now) {
+            match key {
+                Key::Delete(id) if self.deletes.get(&id).is_some_and(|d| d.deadline <= cx.now) => {
+                    self.deletes.remove(&id);
+                    cx.out.tell(Told::DeleteUnreachable(id));
+                }
+                Key::Commit(_) | Key::Delete(_) => self.ask(cx, key),
+            }
+        }
+    }
+
+    /// A primary has deleted an incarnation.
+    pub(crate) fn deleted(&mut self, cx: &mut Context<'_>, id: ObjectId, birth: Birth) {
+        if self.deletes.get(&id).is_some_and(|delete| delete.birth == birth) {
+            self.deletes.remove(&id);
+            self.timers.clear(Key::Delete(id));
+            cx.out.tell(Told::Deleted(id));
+        }
+    }
+
+    /// A primary has decided about a commit; the result once it is final.
+    pub(crate) fn committed(
+        &mut self,
+        cx: &Context<'_>,
+        id: ObjectId,
+        birth: Birth,
+        outcome: CommitOutcome,
+    ) -> Option<Result<(), Refusal>> {
+        let commit = self.commits.get_mut(&id).filter(|commit| commit.birth == birth)?;
+        let result = match outcome {
+            CommitOutcome::Done => Ok(()),
+            CommitOutcome::Exists => Err(Refusal::Exists),
+            CommitOutcome::NotEnoughNodes => Err(Refusal::NotEnoughNodes),
+            CommitOutcome::StoreFull => Err(Refusal::StoreFull),
+            CommitOutcome::InUse(slot) => {
+                let (since, _) = *commit.in_use.get_or_insert((cx.now, slot));
+                if cx.now < since.after_ms(IN_USE_MS) {
+                    return None;
+                }
+                Err(Refusal::InUse(slot))
+            }
+        };
+        self.end_commit(id, birth);
+        Some(result)
+    }
+}

@@ -1,0 +1,334 @@
+//! Pulls: how a copy of an object comes to this node.
+//!
+//! ```text
+//!   queued ──────► landing ─────► reading ──────► sealed
+//!          admitted        memory   │ ▲  │ complete
+//!                                   └─┘  │
+//!                        another source  └──► no source, given up
+//! ```
+//!
+//! Memory is made only when a pull is admitted: so many bytes may be in flight, the most urgent
+//! class comes first, and one pull is always under way. A segment that arrived is not asked for
+//! again, whichever source sent it. A pull without any source left ends, so that it keeps no memory
+//! from others.
+
+mod segments;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use plasmon_cluster::Slot;
+use plasmon_proto::ObjectId;
+
+use crate::event::{Class, Effect, Ticket};
+use crate::limits::{FLIGHT_PER_CAPACITY, READ_RANGES_MAX, STALL_MS};
+use crate::message::{Message, TransferNo};
+use crate::record::{Birth, Content};
+use crate::time::{Mono, Timers};
+use crate::view::Context;
+
+use segments::Segments;
+
+/// What is to be pulled.
+#[derive(Clone, Debug)]
+pub(crate) struct Wish {
+    pub(crate) id: ObjectId,
+    pub(crate) birth: Birth,
+    pub(crate) content: Content,
+    pub(crate) class: Class,
+    /// Nodes that have it, the best first.
+    pub(crate) sources: Vec<Slot>,
+    /// Whether clients may see the copy.
+    pub(crate) visible: bool,
+    /// Whether a primary asked this node to hold it.
+    pub(crate) hold: bool,
+}
+
+/// How a pull ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// The copy is here.
+    Sealed,
+    /// There was no room for it.
+    NoRoom,
+    /// Every source failed. With others it can be begun again.
+    NoSource,
+}
+
+/// A pull that ended.
+#[derive(Clone, Debug)]
+pub(crate) struct Outcome {
+    pub(crate) wish: Wish,
+    pub(crate) ended: Ended,
+}
+
+#[derive(Debug)]
+enum Stage {
+    Queued,
+    Landing(Ticket),
+    Reading { ticket: Ticket, missing: Segments, transfer: Option<(TransferNo, Slot)> },
+}
+
+#[derive(Debug)]
+struct Pull {
+    wish: Wish,
+    order: u64,
+    stage: Stage,
+}
+
+impl Pull {
+    fn is_in_flight(&self) -> bool {
+        !matches!(self.stage, Stage::Queued)
+    }
+}
+
+/// The pulls of this node, at most one for each id.
+#[derive(Debug)]
+pub(crate) struct Pulls {
+    by_id: BTreeMap<ObjectId, Pull>,
+    queue: BTreeSet<(Class, u64, ObjectId)>,
+    landings: BTreeMap<Ticket, ObjectId>,
+    transfers: BTreeMap<TransferNo, ObjectId>,
+    bytes_in_flight: u64,
+    bytes_in_flight_max: u64,
+    next: u64,
+    timers: Timers<ObjectId>,
+}
+
+impl Pulls {
+    pub(crate) fn new(capacity_bytes: u64) -> Self {
+        Self {
+            by_id: BTreeMap::new(),
+            queue: BTreeSet::new(),
+            landings: BTreeMap::new(),
+            transfers: BTreeMap::new(),
+            bytes_in_flight: 0,
+            bytes_in_flight_max: capacity_bytes / FLIGHT_PER_CAPACITY,
+            next: 0,
+            timers: Timers::new(),
+        }
+    }
+
+    pub(crate) fn next_deadline(&self) -> Option<Mono> {
+        self.timers.next()
+    }
+
+    /// The pull of an id, as it was asked for.
+    pub(crate) fn get(&self, id: &ObjectId) -> Option<&Wish> {
+        self.by_id.get(id).map(|pull| &pull.wish)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Wish> {
+        self.by_id.values().map(|pull| &pull.wish)
+    }
+
+    /// What a transfer brings here.
+    pub(crate) fn object_of(&self, no: TransferNo) -> Option<(ObjectId, Birth)> {
+        let id = self.transfers.get(&no)?;
+        Some((*id, self.get(id)?.birth))
+    }
+
+    fn next(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    /// Begins a pull, or gives the one that is under way more sources and reasons. False when
+    /// another incarnation is being pulled.
+    pub(crate) fn begin(&mut self, cx: &mut Context<'_>, wish: Wish) -> bool {
+        let id = wish.id;
+        let Some(pull) = self.by_id.get_mut(&id) else {
+            let order = self.next();
+            self.queue.insert((wish.class, order, id));
+            self.by_id.insert(id, Pull { wish, order, stage: Stage::Queued });
+            self.admit(cx);
+            return true;
+        };
+        if pull.wish.birth != wish.birth {
+            return false;
+        }
+        pull.wish.visible |= wish.visible;
+        pull.wish.hold |= wish.hold;
+        if !wish.sources.is_empty() {
+            pull.wish.sources = wish.sources;
+        }
+        if wish.class < pull.wish.class && self.queue.remove(&(pull.wish.class, pull.order, id)) {
+            self.queue.insert((wish.class, pull.order, id));
+        }
+        pull.wish.class = pull.wish.class.min(wish.class);
+        true
+    }
+
+    /// Lets clients see the copy once it is here.
+    pub(crate) fn publish(&mut self, id: ObjectId, birth: Birth) {
+        let pull = self.by_id.get_mut(&id).filter(|pull| pull.wish.birth == birth);
+        if let Some(pull) = pull {
+            pull.wish.visible = true;
+        }
+    }
+
+    /// Gives up a pull.
+    pub(crate) fn cancel(&mut self, cx: &mut Context<'_>, id: ObjectId) {
+        self.end(cx, id, true);
+        self.admit(cx);
+    }
+
+    /// Makes memory for the pulls that are admitted.
+    fn admit(&mut self, cx: &mut Context<'_>) {
+        while let Some((class, order, id)) = self.queue.first().copied() {
+            let Some(pull) = self.by_id.get_mut(&id) else { return };
+            let bytes = pull.wish.content.bytes();
+            let sum = self.bytes_in_flight.saturating_add(bytes);
+            if self.bytes_in_flight > 0 && sum > self.bytes_in_flight_max {
+                return;
+            }
+            self.queue.remove(&(class, order, id));
+            self.bytes_in_flight = sum;
+            self.next += 1;
+            let ticket = Ticket(self.next);
+            pull.stage = Stage::Landing(ticket);
+            self.landings.insert(ticket, id);
+            let Wish { birth, content, .. } = pull.wish;
+            cx.out.effect(Effect::Land { ticket, id, birth, content });
+        }
+    }
+
+    /// The memory of a landing is there, or cannot be had.
+    pub(crate) fn landed(
+        &mut self,
+        cx: &mut Context<'_>,
+        ticket: Ticket,
+        room: bool,
+    ) -> Option<Outcome> {
+        let id = *self.landings.get(&ticket)?;
+        let pull = self.by_id.get_mut(&id)?;
+        if room {
+            let missing = Segments::all(pull.wish.content.segments());
+            pull.stage = Stage::Reading { ticket, missing, transfer: None };
+            return self.read(cx, id);
+        }
+        let wish = pull.wish.clone();
+        self.end(cx, id, false);
+        self.admit(cx);
+        Some(Outcome { wish, ended: Ended::NoRoom })
+    }
+
+    /// Asks the next source for what is missing.
+    fn read(&mut self, cx: &mut Context<'_>, id: ObjectId) -> Option<Outcome> {
+        self.stop(cx, id);
+        let number = self.next();
+        let pull = self.by_id.get_mut(&id)?;
+        let Stage::Reading { ticket, missing, transfer } = &mut pull.stage else { return None };
+        let me = cx.view.me();
+        pull.wish.sources.retain(|slot| *slot != me);
+        if pull.wish.sources.is_empty() {
+            let wish = pull.wish.clone();
+            self.end(cx, id, true);
+            self.admit(cx);
+            return Some(Outcome { wish, ended: Ended::NoSource });
+        }
+        let source = pull.wish.sources.remove(0);
+        let no = TransferNo(number);
+        *transfer = Some((no, source));
+        self.transfers.insert(no, id);
+        self.timers.set(id, cx.now.after_ms(STALL_MS));
+        cx.out.effect(Effect::Accept { transfer: no, ticket: *ticket, source });
+        let (birth, ranges) = (pull.wish.birth, missing.ranges(READ_RANGES_MAX));
+        cx.send(source, Message::Read { transfer: no, id, birth, ranges });
+        None
+    }
+
+    /// Stops the transfer of a pull.
+    fn stop(&mut self, cx: &mut Context<'_>, id: ObjectId) {
+        self.timers.clear(id);
+        let Some(Pull { stage: Stage::Reading { transfer, .. }, .. }) = self.by_id.get_mut(&id)
+        else {
+            return;
+        };
+        if let Some((no, source)) = transfer.take() {
+            self.transfers.remove(&no);
+            cx.out.effect(Effect::Refuse(no));
+            cx.send(source, Message::EndRead { transfer: no });
+        }
+    }
+
+    fn end(&mut self, cx: &mut Context<'_>, id: ObjectId, abandon: bool) {
+        self.stop(cx, id);
+        let Some(pull) = self.by_id.remove(&id) else { return };
+        self.queue.remove(&(pull.wish.class, pull.order, id));
+        if pull.is_in_flight() {
+            self.bytes_in_flight -= pull.wish.content.bytes();
+        }
+        if let Stage::Landing(ticket) | Stage::Reading { ticket, .. } = pull.stage {
+            self.landings.remove(&ticket);
+            if abandon {
+                cx.out.effect(Effect::Abandon(ticket));
+            }
+        }
+    }
+
+    /// A segment arrived. The object that it belongs to, and how the pull ended if it did.
+    pub(crate) fn arrived(
+        &mut self,
+        cx: &mut Context<'_>,
+        no: TransferNo,
+        segment: u32,
+        intact: bool,
+    ) -> Option<(ObjectId, Option<Outcome>)> {
+        let id = *self.transfers.get(&no)?;
+        let pull = self.by_id.get_mut(&id)?;
+        let Stage::Reading { ticket, missing, transfer } = &mut pull.stage else { return None };
+        if !intact {
+            return Some((id, self.read(cx, id)));
+        }
+        missing.remove(segment);
+        if !missing.is_empty() {
+            self.timers.set(id, cx.now.after_ms(STALL_MS));
+            if missing.is_next_page(segment)
+                && let Some((_, source)) = *transfer
+            {
+                pull.wish.sources.insert(0, source);
+                return Some((id, self.read(cx, id)));
+            }
+            return Some((id, None));
+        }
+        let (ticket, wish) = (*ticket, pull.wish.clone());
+        self.end(cx, id, false);
+        cx.out.effect(Effect::Seal { ticket, visible: wish.visible, keep: wish.hold });
+        self.admit(cx);
+        Some((id, Some(Outcome { wish, ended: Ended::Sealed })))
+    }
+
+    /// A source does not serve a transfer.
+    pub(crate) fn refused(&mut self, cx: &mut Context<'_>, no: TransferNo) -> Option<Outcome> {
+        let id = *self.transfers.get(&no)?;
+        self.read(cx, id)
+    }
+
+    /// The connection to a source was lost.
+    pub(crate) fn link_down(&mut self, cx: &mut Context<'_>, peer: Slot) -> Vec<Outcome> {
+        let of_peer = |pull: &Pull| match pull.stage {
+            Stage::Reading { transfer: Some((_, source)), .. } => source == peer,
+            Stage::Queued | Stage::Landing(_) | Stage::Reading { transfer: None, .. } => false,
+        };
+        let ids: Vec<_> =
+            self.by_id.iter().filter(|(_, pull)| of_peer(pull)).map(|(id, _)| *id).collect();
+        ids.into_iter().filter_map(|id| self.read(cx, id)).collect()
+    }
+
+    /// Transfers that did not move for long go on with the next source.
+    pub(crate) fn time_passed(&mut self, cx: &mut Context<'_>) -> Vec<Outcome> {
+        let mut outcomes = Vec::new();
+        while let Some(id) = self.timers.pop(cx.now) {
+            outcomes.extend(self.read(cx, id));
+        }
+        outcomes
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_idle(&self) -> bool {
+        self.by_id.is_empty() && self.bytes_in_flight == 0 && self.transfers.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,131 @@
+//! Admission of pulls, and what happens when a source fails.
+
+use super::*;
+use crate::config::Config;
+use crate::event::Told;
+use crate::limits::SEGMENT_BYTES;
+use crate::outbox::Outbox;
+use crate::view::View;
+
+/// The pulls of a node with 40 segments of capacity, so that 10 may be in flight.
+struct Bench {
+    pulls: Pulls,
+    view: View,
+    out: Outbox,
+    now: Mono,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let view = View::new(Config::new(Slot(0), 1, 1, 40 * SEGMENT_BYTES));
+        let pulls = Pulls::new(40 * SEGMENT_BYTES);
+        Self { pulls, view, out: Outbox::default(), now: Mono(0) }
+    }
+
+    fn with<T>(&mut self, act: impl FnOnce(&mut Pulls, &mut Context<'_>) -> T) -> T {
+        let cx = &mut Context { now: self.now, view: &self.view, out: &mut self.out };
+        act(&mut self.pulls, cx)
+    }
+
+    fn begin(&mut self, number: u8, segments: u64, class: Class) {
+        let content = Content { data_bytes: segments * SEGMENT_BYTES, ..Content::default() };
+        let birth = Birth { slot: Slot(1), boot: 1, serial: u64::from(number) };
+        let (id, sources) = (id(number), vec![Slot(1), Slot(2)]);
+        let (visible, hold) = (true, false);
+        let wish = Wish { id, birth, content, class, sources, visible, hold };
+        assert!(self.with(|pulls, cx| pulls.begin(cx, wish)));
+    }
+
+    /// The pulls that were admitted since the last call.
+    fn landings(&mut self) -> Vec<(u8, Ticket)> {
+        let effects = std::mem::take(&mut self.out.effects);
+        let landing = |effect: &Effect| match effect {
+            Effect::Land { id, ticket, .. } => Some((id.as_bytes()[0], *ticket)),
+            _ => None,
+        };
+        effects.iter().filter_map(landing).collect()
+    }
+
+    /// What was asked of which node since the last call.
+    fn reads(&mut self) -> Vec<(u16, TransferNo, usize)> {
+        let sent = std::mem::take(&mut self.out.remote);
+        let read = |(slot, messages): (Slot, Vec<Message>)| {
+            messages.into_iter().filter_map(move |message| match message {
+                Message::Read { transfer, ranges, .. } => {
+                    let segments = ranges.iter().map(|range| range.count as usize).sum();
+                    Some((slot.0, transfer, segments))
+                }
+                _ => None,
+            })
+        };
+        sent.into_iter().flat_map(read).collect()
+    }
+}
+
+fn id(number: u8) -> ObjectId {
+    ObjectId::pooled([number; 12], None)
+}
+
+#[test]
+fn urgent_classes_come_first_and_one_pull_is_always_under_way() {
+    let mut bench = Bench::new();
+    // Larger than all that may be in flight, and admitted because it is alone.
+    bench.begin(1, 30, Class::Repair);
+    let admitted = bench.landings();
+    assert_eq!(admitted.len(), 1);
+    bench.begin(2, 4, Class::Replica);
+    bench.begin(3, 4, Class::Get);
+    bench.begin(4, 4, Class::Get);
+    bench.begin(5, 4, Class::Wait);
+    assert_eq!(bench.landings(), []);
+    let ended = bench.with(|pulls, cx| pulls.landed(cx, admitted[0].1, false));
+    assert_eq!(ended.map(|outcome| outcome.ended), Some(Ended::NoRoom));
+    // Two of them are 8 segments, a third would be 12.
+    let admitted = bench.landings();
+    assert_eq!(admitted.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [3, 4]);
+    bench.with(|pulls, cx| pulls.cancel(cx, id(3)));
+    assert_eq!(bench.landings()[0].0, 5);
+}
+
+#[test]
+fn a_source_that_fails_is_followed_by_the_next_which_is_asked_for_what_is_missing() {
+    let mut bench = Bench::new();
+    bench.begin(1, 3, Class::Get);
+    let ticket = bench.landings()[0].1;
+    assert!(bench.with(|pulls, cx| pulls.landed(cx, ticket, true)).is_none());
+    let first = bench.reads()[0];
+    assert_eq!((first.0, first.2), (1, 3));
+    bench.with(|pulls, cx| pulls.arrived(cx, first.1, 1, true));
+    // It does not move for long.
+    bench.now = Mono(0).after_ms(STALL_MS);
+    assert!(bench.with(|pulls, cx| pulls.time_passed(cx)).is_empty());
+    let second = bench.reads()[0];
+    assert_eq!((second.0, second.2), (2, 2));
+    // What still comes from the first one changes nothing.
+    assert!(bench.with(|pulls, cx| pulls.arrived(cx, first.1, 0, true)).is_none());
+    // Wrong bytes, and no other source.
+    let (of, ended) = bench.with(|pulls, cx| pulls.arrived(cx, second.1, 0, false)).unwrap();
+    assert_eq!(of, id(1));
+    assert_eq!(ended.map(|outcome| outcome.ended), Some(Ended::NoSource));
+    assert!(bench.out.effects.contains(&Effect::Abandon(ticket)));
+    assert!(bench.pulls.is_idle());
+}
+
+#[test]
+fn a_pull_is_sealed_once_every_segment_is_there() {
+    let mut bench = Bench::new();
+    bench.begin(1, 2, Class::Get);
+    let ticket = bench.landings()[0].1;
+    bench.with(|pulls, cx| pulls.landed(cx, ticket, true));
+    let (_, transfer, _) = bench.reads()[0];
+    for segment in [1, 1] {
+        let arrived = bench.with(|pulls, cx| pulls.arrived(cx, transfer, segment, true));
+        assert!(arrived.unwrap().1.is_none());
+    }
+    let (_, ended) = bench.with(|pulls, cx| pulls.arrived(cx, transfer, 0, true)).unwrap();
+    assert_eq!(ended.map(|outcome| outcome.ended), Some(Ended::Sealed));
+    let seal = Effect::Seal { ticket, visible: true, keep: false };
+    assert!(bench.out.effects.contains(&seal));
+    assert!(!bench.out.effects.iter().any(|e| matches!(e, Effect::Tell(Told::Drop { .. }))));
+    assert!(bench.pulls.is_idle());
+}

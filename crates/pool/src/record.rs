@@ -1,0 +1,123 @@
+//! What the directory knows of one object.
+
+use plasmon_cluster::{Epoch, Slot};
+use serde::{Deserialize, Serialize};
+
+use crate::limits::{COPIES_MAX, SEGMENT_BYTES, SEGMENTS_MAX};
+
+/// One incarnation of an id in the whole pool. An id that is deleted and created again has another
+/// birth, so that a late message about the first can do nothing to the second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Birth {
+    /// The node where it was made.
+    pub slot: Slot,
+    /// The token of that node's store.
+    pub boot: u64,
+    /// The serial of the incarnation in that store.
+    pub serial: u64,
+}
+
+/// What an object's bytes are, as far as moving them needs it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Content {
+    /// Bytes of the data.
+    pub data_bytes: u64,
+    /// Bytes of the metadata.
+    pub metadata_bytes: u32,
+    /// The CRC-32C of the table that has the CRC-32C of each segment.
+    pub table_crc: u32,
+}
+
+impl Content {
+    /// All bytes.
+    pub fn bytes(&self) -> u64 {
+        self.data_bytes.saturating_add(u64::from(self.metadata_bytes))
+    }
+
+    /// How many segments a transfer of it has; an empty object has one.
+    pub fn segments(&self) -> u32 {
+        self.bytes().div_ceil(SEGMENT_BYTES).clamp(1, SEGMENTS_MAX) as u32
+    }
+
+    /// Whether it is small enough for a transfer.
+    pub fn is_movable(&self) -> bool {
+        self.bytes() <= SEGMENT_BYTES * SEGMENTS_MAX
+    }
+}
+
+/// Orders the updates of one record: by the map since which the primary leads, then by its count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Version {
+    /// Since which map the group had its acting nodes.
+    pub since: Epoch,
+    /// The updates of the group so far.
+    pub number: u64,
+}
+
+/// Where an object is in its life. An object without a record is absent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum State {
+    /// Not yet acknowledged: not all acting nodes have the record, or not all holders the object.
+    Pending,
+    /// It exists.
+    Live,
+    /// It was deleted, and there may be copies.
+    Dead,
+    /// It was never acknowledged and never will be, and there may be copies.
+    Withdrawn,
+    /// It may have been acknowledged, and there is no copy that any node knows of.
+    Lost,
+}
+
+/// A record of the directory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    /// The incarnation.
+    pub birth: Birth,
+    /// Its bytes.
+    pub content: Content,
+    /// How many copies it should have.
+    pub copies: u8,
+    /// With how many it is acknowledged when there are no more nodes for it.
+    pub copies_min: u8,
+    /// Nodes that keep a copy; of a pending one, those that shall.
+    pub holders: Vec<Slot>,
+    /// Where it is in its life.
+    pub state: State,
+}
+
+impl Record {
+    /// Whether every number in it is possible.
+    pub fn is_valid(&self) -> bool {
+        self.holders.len() <= COPIES_MAX
+            && is_copies(self.copies, self.copies_min)
+            && self.content.is_movable()
+    }
+}
+
+/// Whether so many copies, and at least so many, can be asked for.
+pub(crate) fn is_copies(copies: u8, copies_min: u8) -> bool {
+    (1..=COPIES_MAX).contains(&usize::from(copies)) && (1..=copies).contains(&copies_min)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn segments_at_and_past_their_border() {
+        let content = |data_bytes| Content { data_bytes, ..Content::default() };
+        assert_eq!(content(0).segments(), 1);
+        assert_eq!(content(SEGMENT_BYTES).segments(), 1);
+        assert_eq!(content(SEGMENT_BYTES + 1).segments(), 2);
+        let most = SEGMENT_BYTES * SEGMENTS_MAX;
+        assert_eq!(u64::from(content(most).segments()), SEGMENTS_MAX);
+        assert!(content(most).is_movable() && !content(most + 1).is_movable());
+    }
+
+    #[test]
+    fn copies_at_and_past_their_limits() {
+        assert!(is_copies(1, 1) && is_copies(8, 4));
+        assert!(!is_copies(0, 0) && !is_copies(9, 1) && !is_copies(2, 0) && !is_copies(2, 3));
+    }
+}

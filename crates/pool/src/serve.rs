@@ -1,0 +1,107 @@
+//! The side of a transfer that has the bytes.
+
+use std::collections::BTreeMap;
+
+use plasmon_cluster::Slot;
+use plasmon_proto::ObjectId;
+
+use crate::copies::Copies;
+use crate::event::Effect;
+use crate::limits::{SERVES_PER_OBJECT_MAX, SERVES_PER_PEER_MAX};
+use crate::message::{Message, ReadRefusal, SegmentRange, TransferNo};
+use crate::record::Birth;
+use crate::view::Context;
+
+/// What a node asks to read.
+#[derive(Clone, Debug)]
+pub(crate) struct Read {
+    pub(crate) transfer: TransferNo,
+    pub(crate) id: ObjectId,
+    pub(crate) birth: Birth,
+    pub(crate) ranges: Vec<SegmentRange>,
+}
+
+/// The transfers that this node serves. Bytes of an incarnation cannot be wrong, so this needs
+/// neither the lease nor the map.
+#[derive(Debug, Default)]
+pub(crate) struct Serves {
+    under_way: BTreeMap<(Slot, TransferNo), ObjectId>,
+}
+
+impl Serves {
+    pub(crate) fn read(&mut self, cx: &mut Context<'_>, copies: &Copies, peer: Slot, read: Read) {
+        let Read { transfer, id, birth, ranges } = read;
+        let key = (peer, transfer);
+        let of_object = self.under_way.values().filter(|other| **other == id).count();
+        let of_peer = self.under_way.keys().filter(|(other, _)| *other == peer).count();
+        let is_full = of_object >= SERVES_PER_OBJECT_MAX || of_peer >= SERVES_PER_PEER_MAX;
+        let refusal = if copies.of(&id, birth).is_none() {
+            ReadRefusal::Absent
+        } else if is_full && !self.under_way.contains_key(&key) {
+            ReadRefusal::Busy
+        } else {
+            self.under_way.insert(key, id);
+            return cx.out.effect(Effect::Serve { peer, transfer, id, birth, ranges });
+        };
+        cx.send(peer, Message::ReadRefused { transfer, refusal });
+    }
+
+    pub(crate) fn end(&mut self, cx: &mut Context<'_>, peer: Slot, transfer: TransferNo) {
+        if self.under_way.remove(&(peer, transfer)).is_some() {
+            cx.out.effect(Effect::EndServe { peer, transfer });
+        }
+    }
+
+    pub(crate) fn link_down(&mut self, cx: &mut Context<'_>, peer: Slot) {
+        let ended: Vec<_> = self.under_way.keys().filter(|(other, _)| *other == peer).collect();
+        let ended: Vec<_> = ended.into_iter().copied().collect();
+        for (_, transfer) in ended {
+            self.end(cx, peer, transfer);
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_idle(&self) -> bool {
+        self.under_way.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::copies::Copy;
+    use crate::outbox::Outbox;
+    use crate::record::Content;
+    use crate::time::Mono;
+    use crate::view::View;
+
+    fn read(number: u64) -> Read {
+        let birth = Birth { slot: Slot(0), boot: 1, serial: 1 };
+        let (id, ranges) = (ObjectId::pooled([1; 12], None), Vec::new());
+        Read { transfer: TransferNo(number), id, birth, ranges }
+    }
+
+    #[test]
+    fn one_object_is_served_to_so_many_and_the_next_when_one_has_ended() {
+        let view = View::new(Config::new(Slot(0), 1, 1, 1 << 20));
+        let (mut out, mut serves, mut copies) =
+            (Outbox::default(), Serves::default(), Copies::default());
+        let cx = &mut Context { now: Mono(0), view: &view, out: &mut out };
+        serves.read(cx, &copies, Slot(1), read(0));
+        assert!(serves.is_idle(), "there is no copy");
+        let Read { id, birth, .. } = read(0);
+        copies.insert(id, Copy { birth, content: Content::default(), visible: true });
+        for number in 0..=SERVES_PER_OBJECT_MAX as u64 {
+            serves.read(cx, &copies, Slot(1), read(number));
+        }
+        assert_eq!(cx.out.effects.len(), SERVES_PER_OBJECT_MAX);
+        serves.end(cx, Slot(1), TransferNo(0));
+        serves.read(cx, &copies, Slot(2), read(0));
+        let last = cx.out.effects.last();
+        assert!(matches!(last, Some(Effect::Serve { peer: Slot(2), .. })), "{last:?}");
+        serves.link_down(cx, Slot(1));
+        serves.link_down(cx, Slot(2));
+        assert!(serves.is_idle());
+    }
+}

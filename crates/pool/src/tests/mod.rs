@@ -1,0 +1,8 @@
+//! Tests of a whole node and of many.
+
+mod history;
+mod machine;
+mod network;
+mod random;
+mod store;
+mod world;

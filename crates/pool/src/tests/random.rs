@@ -1,0 +1,441 @@
+//! Random runs of a pool from seeds.
+//!
+//! A run is a seed. Clients on two to five machines put, get, wait for and delete a few ids, while
+//! machines and pool daemons die and come back, pause, lose their connections and their leases.
+//! Then the faults stop, and everything has to be finished within 30 virtual seconds.
+//! `SEED=8317 cargo test -p plasmon-pool random_runs` replays one run, `SEEDS=10000` runs more.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use plasmon_proto::ObjectId;
+
+use crate::config::Mutation;
+use crate::event::{Event, Fate};
+use crate::record::Content;
+use crate::time::Mono;
+
+use super::history::{Operation, OperationNo};
+use super::network::Way;
+use super::store::Outcome;
+use super::world::{Act, What, World};
+
+/// Seeds that the test runs, and at most so many to find a broken rule.
+const SEEDS: u64 = 100;
+const MUTATION_SEEDS: u64 = 300;
+
+/// How long faults happen, and how long everything may take after that.
+const FAULTS_MS: u64 = 9_000;
+const QUIET_MS: u64 = 30_000;
+
+/// Of the quiet time: after so long, every node is asked about every id.
+const AUDIT_MS: u64 = 19_000;
+
+/// Events that the report of a failure has, unless `EVENTS` says otherwise.
+const EVENTS: u64 = 60;
+
+/// Ids that clients compete for.
+const FREE_IDS: u8 = 5;
+
+impl World {
+    /// Runs a whole life of the pool.
+    fn run(&mut self) -> Result<(), String> {
+        self.ids = (0..FREE_IDS).map(|n| ObjectId::pooled([n; 12], None)).collect();
+        for at in 0..self.machines.len() {
+            self.start(at)?;
+            self.after_ms(50, What::Act(Act::Client(at)));
+        }
+        for a in 0..self.machines.len() {
+            for b in 0..a {
+                self.connect(Way { from: a, to: b });
+            }
+        }
+        self.after_ms(1, What::Etcd);
+        self.after_ms(1_000, What::Act(Act::Fault));
+        let end = self.now.after_ms(FAULTS_MS);
+        self.run_until(end, true)?;
+        self.stop_faults()?;
+        self.run_until(self.now.after_ms(AUDIT_MS), false)?;
+        let audit = self.audit()?;
+        self.run_until(self.now.after_ms(QUIET_MS - AUDIT_MS), false)?;
+        self.check_answers(&audit)?;
+        // A repair that finds no room is tried again now and then.
+        for _ in 0..10 {
+            if self.check_rest().is_ok() {
+                break;
+            }
+            self.run_until(self.now.after_ms(100), false)?;
+        }
+        self.check_rest()?;
+        self.history.check()
+    }
+
+    fn run_until(&mut self, end: Mono, faults: bool) -> Result<(), String> {
+        let mut count = 0u64;
+        while let Some(what) = self.pop(end) {
+            count += 1;
+            if count > 3_000_000 {
+                return Err("the pool never rests".into());
+            }
+            match what {
+                What::Act(act) => self.act(act, faults)?,
+                other => self.happen(other)?,
+            }
+        }
+        self.now = end;
+        Ok(())
+    }
+
+    fn act(&mut self, act: Act, faults: bool) -> Result<(), String> {
+        match act {
+            Act::Client(at) => {
+                if !faults {
+                    return Ok(());
+                }
+                let ms = 5 + self.dice.below(120);
+                self.after_ms(ms, What::Act(Act::Client(at)));
+                if self.machines[at].node.is_some() {
+                    self.operate(at)?;
+                }
+                Ok(())
+            }
+            Act::GiveUp(at, no) => self.give_up(at, no),
+            Act::Fault => {
+                if faults {
+                    let ms = 100 + self.dice.below(1_500);
+                    self.after_ms(ms, What::Act(Act::Fault));
+                    self.fault()?;
+                }
+                Ok(())
+            }
+            Act::Start(at) => self.start(at),
+            Act::Resume(at) => self.resume(at),
+            Act::Connect(way) => {
+                self.connect(way);
+                Ok(())
+            }
+            Act::Heal(way) => self.heal(way),
+            Act::Etcd(at) => {
+                self.machines[at].reaches_etcd = true;
+                Ok(())
+            }
+        }
+    }
+
+    /// A client on this machine does something.
+    fn operate(&mut self, at: usize) -> Result<(), String> {
+        let id = if self.dice.percent(80) {
+            self.ids[self.dice.size_below(usize::from(FREE_IDS))]
+        } else if self.dice.percent(60) {
+            let identity = std::array::from_fn(|_| self.dice.below(256) as u8);
+            let id = ObjectId::pooled(identity, Some(at as u16));
+            self.ids.push(id);
+            return self.put(at, id);
+        } else {
+            self.ids[self.dice.size_below(self.ids.len())]
+        };
+        match self.dice.below(10) {
+            0..=3 if id.home().is_none() => self.put(at, id),
+            4 => self.begin(at, Operation::Delete { id }).map(|_| ()),
+            5 => {
+                let no = self.begin(at, Operation::Get { id, patient: true })?;
+                let ms = 100 + self.dice.below(4_000);
+                self.after_ms(ms, What::Act(Act::GiveUp(at, no)));
+                Ok(())
+            }
+            6 => {
+                let mut calls = Vec::new();
+                let which = self.dice.size_below(4);
+                self.machines[at].store.evict(which, &mut calls);
+                calls.into_iter().try_for_each(|call| self.give(at, Event::Local(call)))
+            }
+            _ => self.begin(at, Operation::Get { id, patient: false }).map(|_| ()),
+        }
+    }
+
+    fn put(&mut self, at: usize, id: ObjectId) -> Result<(), String> {
+        let data_bytes = self.dice.pick(&[0, 100, 1 << 20, 3_000_000, 9_000_000]);
+        let content = Content { data_bytes, ..Content::default() };
+        let copies = self.dice.pick(&[1, 2, 2, 3]);
+        let copies_min = 1 + self.dice.below(u64::from(copies)) as u8;
+        let copies_min = copies_min.min(2);
+        self.begin(at, Operation::Put { id, content, copies, copies_min }).map(|_| ())
+    }
+
+    fn begin(&mut self, at: usize, operation: Operation) -> Result<OperationNo, String> {
+        let no = self.history.begin(self.now, at, operation);
+        self.note(|| format!("{at} begins {no:?} {operation:?}"));
+        let machine = &mut self.machines[at];
+        let (slot, boot) = (machine.slot(), machine.boot);
+        let mut calls = Vec::new();
+        let key = (self.now, no, slot, boot);
+        let answers = machine.store.begin(key, &operation, &mut calls);
+        let id = operation.id();
+        if matches!(operation, Operation::Put { .. }) && answers.is_empty() {
+            let birth = machine.store.birth_of(&id);
+            if let Some(entry) = self.history.entries.get_mut(&no) {
+                entry.birth = birth;
+            }
+            if let Some(birth) = birth {
+                self.kept.entry((id, birth)).or_default().insert(at);
+            }
+        }
+        self.answer(at, answers)?;
+        calls.into_iter().try_for_each(|call| self.give(at, Event::Local(call)))?;
+        Ok(no)
+    }
+
+    fn give_up(&mut self, at: usize, no: OperationNo) -> Result<(), String> {
+        let Some(entry) = self.history.entries.get_mut(&no) else { return Ok(()) };
+        if entry.end.is_some() || entry.left {
+            return Ok(());
+        }
+        entry.left = true;
+        let id = entry.operation.id();
+        let mut calls = Vec::new();
+        self.machines[at].store.cancel(&id, no, &mut calls);
+        calls.into_iter().try_for_each(|call| self.give(at, Event::Local(call)))
+    }
+
+    fn fault(&mut self) -> Result<(), String> {
+        let at = self.dice.size_below(self.machines.len());
+        let other = self.dice.size_below(self.machines.len());
+        let way = Way { from: at, to: other };
+        let ms = 50 + self.dice.below(4_000);
+        let kind = self.dice.below(10);
+        self.note(|| format!("fault {kind} at {at}, {other}, for {ms} ms"));
+        match kind {
+            0 | 1 if self.machines[at].node.is_some() => self.crash(at, kind == 0, ms),
+            2 if self.machines.iter().all(|m| m.node.is_some()) && self.dice.percent(30) => {
+                // All pool daemons at once: every group loses its records.
+                (0..self.machines.len()).try_for_each(|at| self.crash(at, false, ms / 4))
+            }
+            3 | 4 if at != other && self.network.link(way).up => {
+                self.disconnect(way);
+                self.after_ms(ms / 4, What::Act(Act::Connect(way)));
+                Ok(())
+            }
+            5 if at != other => {
+                self.network.cut(way);
+                self.after_ms(ms, What::Act(Act::Heal(way)));
+                Ok(())
+            }
+            6 | 7 => {
+                self.machines[at].reaches_etcd = false;
+                self.after_ms(ms * 2, What::Act(Act::Etcd(at)));
+                Ok(())
+            }
+            8 if self.machines[at].node.is_some() => {
+                self.machines[at].paused = true;
+                self.after_ms(ms, What::Act(Act::Resume(at)));
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn crash(&mut self, at: usize, with_memory: bool, ms: u64) -> Result<(), String> {
+        if with_memory {
+            let of_machine =
+                |entry: &&mut super::history::Entry| entry.node == at && entry.end.is_none();
+            self.history.entries.values_mut().filter(of_machine).for_each(|e| e.left = true);
+        }
+        self.machines[at].crash(with_memory);
+        for other in (0..self.machines.len()).filter(|other| *other != at) {
+            self.disconnect(Way { from: at, to: other });
+        }
+        self.after_ms(ms, What::Act(Act::Start(at)));
+        Ok(())
+    }
+
+    fn start(&mut self, at: usize) -> Result<(), String> {
+        if self.machines[at].node.is_some() {
+            return Ok(());
+        }
+        let mutation = self.mutation;
+        self.machines[at].start(mutation);
+        let incarnation = self.machines[at].incarnation;
+        self.note(|| format!("{at} starts, incarnation {incarnation}"));
+        for call in self.machines[at].store.resume() {
+            self.give(at, Event::Local(call))?;
+        }
+        for other in (0..self.machines.len()).filter(|other| *other != at) {
+            self.connect(Way { from: at, to: other });
+        }
+        self.after_ms(0, What::KeepAlive { at });
+        Ok(())
+    }
+
+    fn resume(&mut self, at: usize) -> Result<(), String> {
+        self.machines[at].paused = false;
+        while let Some(event) = self.machines[at].backlog.pop_front() {
+            self.give(at, event)?;
+        }
+        self.give(at, Event::Time)
+    }
+
+    fn disconnect(&mut self, way: Way) {
+        if self.network.link(way).up {
+            self.network.reset(way);
+            self.tell_link(way, false);
+        }
+    }
+
+    fn connect(&mut self, way: Way) {
+        let runs = |at: usize| self.machines[at].node.is_some();
+        if runs(way.from) && runs(way.to) && !self.network.link(way).up {
+            self.network.link(way).up = true;
+            self.tell_link(way, true);
+        }
+    }
+
+    fn tell_link(&mut self, way: Way, up: bool) {
+        let generation = self.network.link(way).generation;
+        let Way { from, to } = way;
+        self.at(self.now, What::Link { at: from, peer: to, up, generation });
+        self.at(self.now, What::Link { at: to, peer: from, up, generation });
+    }
+
+    /// Ends a cut; what it held back arrives before what is still under way.
+    fn heal(&mut self, way: Way) -> Result<(), String> {
+        let generation = self.network.link(way).generation;
+        let held = self.network.heal(way);
+        held.into_iter().try_for_each(|bytes| self.happen(What::Deliver { way, generation, bytes }))
+    }
+
+    fn stop_faults(&mut self) -> Result<(), String> {
+        self.note(|| "faults stop".into());
+        self.bulk_loss = 0;
+        for at in 0..self.machines.len() {
+            self.machines[at].reaches_etcd = true;
+            if self.machines[at].paused {
+                self.resume(at)?;
+            }
+            self.start(at)?;
+        }
+        for a in 0..self.machines.len() {
+            for b in 0..self.machines.len() {
+                let way = Way { from: a, to: b };
+                if a != b {
+                    self.heal(way)?;
+                    self.connect(way);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks every node about every id.
+    fn audit(&mut self) -> Result<Vec<OperationNo>, String> {
+        let waits: Vec<_> = self
+            .history
+            .entries
+            .iter()
+            .filter(|(_, entry)| entry.end.is_none() && !entry.left)
+            .map(|(no, entry)| (*no, entry.clone()))
+            .collect();
+        for (no, entry) in waits {
+            match entry.operation {
+                Operation::Get { patient: true, .. } => self.give_up(entry.node, no)?,
+                _ => return Err(format!("still under way: {entry:?}")),
+            }
+        }
+        let mut asked = Vec::new();
+        for id in self.ids.clone() {
+            for at in 0..self.machines.len() {
+                asked.push(self.begin(at, Operation::Get { id, patient: false })?);
+            }
+        }
+        Ok(asked)
+    }
+
+    /// In quiet times every question has an answer.
+    fn check_answers(&self, audit: &[OperationNo]) -> Result<(), String> {
+        for no in audit {
+            let entry = &self.history.entries[no];
+            match &entry.end {
+                None | Some((_, Outcome::Fate(Fate::Unreachable))) => {
+                    return Err(format!("not answered in quiet times: {entry:?}"));
+                }
+                Some((_, Outcome::Fate(Fate::Lost))) => {
+                    let id = entry.operation.id();
+                    let has = |m: &&super::machine::Machine| m.store.objects.contains_key(&id);
+                    if let Some(machine) = self.machines.iter().find(has) {
+                        return Err(format!("{id} is lost, but {} has it", machine.index));
+                    }
+                }
+                Some(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Nothing is under way, and what was acknowledged is where it was.
+    fn check_rest(&self) -> Result<(), String> {
+        for machine in &self.machines {
+            let node = machine.node.as_ref().ok_or("a machine is down")?;
+            let at = machine.index;
+            if !node.is_idle() {
+                return Err(format!("node {at} is not idle: {node:?}"));
+            }
+            if !machine.store.landings.is_empty() || !machine.serves.is_empty() {
+                return Err(format!("machine {at} has landings or pins: {machine:?}"));
+            }
+        }
+        for ((id, birth), kept) in &self.acknowledged {
+            let wiped = self.history.wiped.contains_key(id);
+            if wiped || self.history.certain(*id, Mono(u64::MAX), Mono(u64::MAX)) != Some(*birth) {
+                continue;
+            }
+            for (at, boot) in kept {
+                let machine = &self.machines[*at];
+                if machine.boot == *boot && !machine.store.has(id, *birth) {
+                    return Err(format!("{at} dropped {id} {birth:?}, which was acknowledged"));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Runs one seed; what went wrong.
+fn run(seed: u64, mutation: Option<Mutation>, trace_max: usize) -> Result<(), String> {
+    let mut world = World::new(seed, mutation, trace_max);
+    let ended = catch_unwind(AssertUnwindSafe(|| world.run()));
+    let ended = ended.unwrap_or_else(|_| Err("panicked".into()));
+    ended.map_err(|what| format!("seed {seed}: {what}\n{}", world.trace()))
+}
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().and_then(|text| text.parse().ok())
+}
+
+fn seeds() -> std::ops::Range<u64> {
+    match number("SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("SEEDS").unwrap_or(SEEDS),
+    }
+}
+
+#[test]
+fn random_runs_keep_every_promise() {
+    for seed in seeds() {
+        if run(seed, None, 0).is_err() {
+            // The same again, this time with a report.
+            let events = number("EVENTS").unwrap_or(EVENTS);
+            panic!("{}", run(seed, None, events as usize).expect_err("it failed before"));
+        }
+    }
+}
+
+#[test]
+fn broken_rules_are_found() {
+    for rule in [
+        Mutation::DecideWithoutLease,
+        Mutation::AbsentWhenIncomplete,
+        Mutation::AcknowledgeBeforeCopies,
+    ] {
+        let found = (0..MUTATION_SEEDS).find(|seed| run(*seed, Some(rule), 0).is_err());
+        println!("{rule:?} found by seed {found:?}");
+        assert!(found.is_some(), "{rule:?} was not found");
+    }
+}

@@ -1,0 +1,329 @@
+//! A store as a node sees it, in a few maps: a double of `plasmond` for tests of many nodes.
+
+use std::collections::BTreeMap;
+
+use plasmon_proto::ObjectId;
+
+use crate::event::{Call, Class, Fate, Refusal, Ticket, Told};
+use crate::record::{Birth, Content};
+use crate::time::Mono;
+
+use super::history::{Operation, OperationNo};
+
+/// An object in the store.
+#[derive(Clone, Debug)]
+pub(super) struct Object {
+    pub(super) birth: Birth,
+    pub(super) content: Content,
+    /// Stands for the bytes.
+    pub(super) token: (ObjectId, Birth),
+    pub(super) visible: bool,
+    pub(super) keep: bool,
+    /// The put that made it, while it is not answered: copies, and how many at least.
+    pub(super) pending: Option<(OperationNo, u8, u8)>,
+}
+
+/// Memory for a copy.
+#[derive(Clone, Debug)]
+pub(super) struct Landing {
+    pub(super) id: ObjectId,
+    pub(super) birth: Birth,
+    pub(super) content: Content,
+    pub(super) segments: BTreeMap<u32, (ObjectId, Birth)>,
+}
+
+/// A client that waits.
+#[derive(Clone, Copy, Debug)]
+struct Waiter {
+    operation: OperationNo,
+    number: u64,
+    /// Whether it waits for an absent object to be created.
+    patient: bool,
+}
+
+/// What a client was told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    Read(Birth),
+    Fate(Fate),
+    Put(Result<(), Refusal>),
+    Deleted,
+    DeleteUnreachable,
+}
+
+pub(super) type Answers = Vec<(OperationNo, ObjectId, Outcome)>;
+
+/// The double.
+#[derive(Debug, Default)]
+pub(super) struct Store {
+    pub(super) objects: BTreeMap<ObjectId, Object>,
+    pub(super) landings: BTreeMap<Ticket, Landing>,
+    pub(super) vouched_until: Mono,
+    pub(super) capacity_bytes: u64,
+    waiters: BTreeMap<ObjectId, Vec<Waiter>>,
+    deleters: BTreeMap<ObjectId, Vec<OperationNo>>,
+    next_number: u64,
+    next_serial: u64,
+}
+
+impl Store {
+    pub(super) fn new(capacity_bytes: u64) -> Self {
+        Self { capacity_bytes, ..Self::default() }
+    }
+
+    /// What clients of this node see under an id.
+    pub(super) fn visible(&self, now: Mono, id: &ObjectId) -> Option<Birth> {
+        let shown = id.home().is_some() || now < self.vouched_until;
+        self.objects.get(id).filter(|object| object.visible && shown).map(|object| object.birth)
+    }
+
+    pub(super) fn has(&self, id: &ObjectId, birth: Birth) -> bool {
+        self.objects.get(id).is_some_and(|object| object.birth == birth)
+    }
+
+    fn used_bytes(&self) -> u64 {
+        let objects = self.objects.values().map(|object| object.content.bytes());
+        objects.chain(self.landings.values().map(|landing| landing.content.bytes())).sum()
+    }
+
+    /// Drops cached copies until there is room.
+    fn make_room(&mut self, bytes: u64, calls: &mut Vec<Call>) -> bool {
+        while self.used_bytes() + bytes > self.capacity_bytes {
+            let cached = self.objects.iter().find(|(_, o)| !o.keep && o.pending.is_none());
+            let Some((id, birth)) = cached.map(|(id, object)| (*id, object.birth)) else {
+                return false;
+            };
+            self.objects.remove(&id);
+            calls.push(Call::Ended { id, birth });
+        }
+        true
+    }
+
+    /// A client begins something. What can be answered at once is.
+    pub(super) fn begin(
+        &mut self,
+        (now, no, slot, boot): (Mono, OperationNo, plasmon_cluster::Slot, u64),
+        operation: &Operation,
+        calls: &mut Vec<Call>,
+    ) -> Answers {
+        match *operation {
+            Operation::Put { id, content, copies, copies_min } => {
+                let refusal = if self.visible(now, &id).is_some() {
+                    Some(Refusal::Exists)
+                } else if self.objects.contains_key(&id)
+                    || self.landings.values().any(|landing| landing.id == id)
+                {
+                    // A copy that is not decided about.
+                    Some(Refusal::InUse(slot))
+                } else {
+                    (!self.make_room(content.bytes(), calls)).then_some(Refusal::StoreFull)
+                };
+                if let Some(refusal) = refusal {
+                    return vec![(no, id, Outcome::Put(Err(refusal)))];
+                }
+                self.next_serial += 1;
+                let serial = self.next_serial;
+                let birth = Birth { slot, boot, serial };
+                let (visible, keep) = (id.home().is_some(), true);
+                let pending = Some((no, copies, copies_min));
+                let token = (id, birth);
+                let object = Object { birth, content, token, visible, keep, pending };
+                self.objects.insert(id, object);
+                calls.push(Call::Commit { id, serial, content, copies, copies_min });
+                Vec::new()
+            }
+            Operation::Get { id, patient } => {
+                if let Some(birth) = self.visible(now, &id) {
+                    return vec![(no, id, Outcome::Read(birth))];
+                }
+                self.next_number += 1;
+                let number = self.next_number;
+                self.waiters.entry(id).or_default().push(Waiter { operation: no, number, patient });
+                let class = if patient { Class::Wait } else { Class::Get };
+                calls.push(Call::Seek { id, number, class });
+                Vec::new()
+            }
+            Operation::Delete { id } => {
+                self.deleters.entry(id).or_default().push(no);
+                calls.push(Call::Delete(id));
+                Vec::new()
+            }
+        }
+    }
+
+    /// A client gives up.
+    pub(super) fn cancel(&mut self, id: &ObjectId, no: OperationNo, calls: &mut Vec<Call>) {
+        if let Some(waiters) = self.waiters.get_mut(id) {
+            waiters.retain(|waiter| waiter.operation != no);
+            if waiters.is_empty() {
+                self.waiters.remove(id);
+                calls.push(Call::Unseek(*id));
+            }
+        }
+    }
+
+    /// The birth that a put made.
+    pub(super) fn birth_of(&self, id: &ObjectId) -> Option<Birth> {
+        self.objects.get(id).map(|object| object.birth)
+    }
+
+    /// What the node tells.
+    pub(super) fn told(&mut self, now: Mono, told: Told, calls: &mut Vec<Call>) -> Answers {
+        match told {
+            Told::Sought { id, number, fate } => self.sought(id, number, fate, calls),
+            Told::Committed { id, serial, result } => {
+                self.committed(now, id, serial, result, calls)
+            }
+            Told::Deleted(id) => self.deleted(id, &Outcome::Deleted),
+            Told::DeleteUnreachable(id) => self.deleted(id, &Outcome::DeleteUnreachable),
+            Told::Drop { id, birth } => {
+                if self.has(&id, birth) {
+                    self.objects.remove(&id);
+                }
+                calls.push(Call::Ended { id, birth });
+                Vec::new()
+            }
+            Told::Publish { id, birth } => {
+                if let Some(object) = self.objects.get_mut(&id).filter(|o| o.birth == birth) {
+                    object.visible = true;
+                }
+                self.wake(now, id, calls)
+            }
+            Told::Keep { id, birth } => {
+                if let Some(object) = self.objects.get_mut(&id).filter(|o| o.birth == birth) {
+                    object.keep = true;
+                    calls.push(Call::Kept { id, birth });
+                }
+                Vec::new()
+            }
+            Told::Vouch { ms } => {
+                self.vouched_until = now.after_ms(ms);
+                let ids: Vec<_> = self.waiters.keys().copied().collect();
+                ids.into_iter().flat_map(|id| self.wake(now, id, calls)).collect()
+            }
+        }
+    }
+
+    fn deleted(&mut self, id: ObjectId, outcome: &Outcome) -> Answers {
+        let deleters = self.deleters.remove(&id).unwrap_or_default();
+        deleters.into_iter().map(|no| (no, id, outcome.clone())).collect()
+    }
+
+    fn sought(&mut self, id: ObjectId, number: u64, fate: Fate, calls: &mut Vec<Call>) -> Answers {
+        let Some(waiters) = self.waiters.get_mut(&id) else { return Vec::new() };
+        let ends =
+            |waiter: &Waiter| waiter.number <= number && !(fate == Fate::Absent && waiter.patient);
+        let ended: Vec<_> = waiters.iter().copied().filter(ends).collect();
+        waiters.retain(|waiter| !ends(waiter));
+        if waiters.is_empty() {
+            self.waiters.remove(&id);
+            calls.push(Call::Unseek(id));
+        }
+        ended.into_iter().map(|waiter| (waiter.operation, id, Outcome::Fate(fate))).collect()
+    }
+
+    fn committed(
+        &mut self,
+        now: Mono,
+        id: ObjectId,
+        serial: u64,
+        result: Result<(), Refusal>,
+        calls: &mut Vec<Call>,
+    ) -> Answers {
+        let object = self.objects.get_mut(&id).filter(|object| object.birth.serial == serial);
+        let Some(object) = object else { return Vec::new() };
+        let pending = object.pending.take();
+        let birth = object.birth;
+        let mut answers: Answers =
+            pending.into_iter().map(|(no, ..)| (no, id, Outcome::Put(result))).collect();
+        if result.is_ok() {
+            object.visible = true;
+            answers.extend(self.wake(now, id, calls));
+        } else {
+            self.objects.remove(&id);
+            calls.push(Call::Ended { id, birth });
+        }
+        answers
+    }
+
+    /// Answers the clients that wait for an object that is here.
+    fn wake(&mut self, now: Mono, id: ObjectId, calls: &mut Vec<Call>) -> Answers {
+        let Some(birth) = self.visible(now, &id) else { return Vec::new() };
+        let waiters = self.waiters.remove(&id).unwrap_or_default();
+        if !waiters.is_empty() {
+            calls.push(Call::Unseek(id));
+        }
+        waiters.into_iter().map(|waiter| (waiter.operation, id, Outcome::Read(birth))).collect()
+    }
+
+    /// Makes memory for a copy.
+    pub(super) fn land(
+        &mut self,
+        ticket: Ticket,
+        (id, birth, content): (ObjectId, Birth, Content),
+        calls: &mut Vec<Call>,
+    ) -> bool {
+        let room = !self.objects.contains_key(&id) && self.make_room(content.bytes(), calls);
+        if room {
+            let segments = BTreeMap::new();
+            self.landings.insert(ticket, Landing { id, birth, content, segments });
+        }
+        room
+    }
+
+    /// A copy is complete. `Err` when its bytes are not those of the object.
+    pub(super) fn seal(
+        &mut self,
+        now: Mono,
+        ticket: Ticket,
+        (visible, keep): (bool, bool),
+        calls: &mut Vec<Call>,
+    ) -> Result<Answers, String> {
+        let landing = self.landings.remove(&ticket).ok_or("sealed what was never landed")?;
+        let Landing { id, birth, content, segments } = landing;
+        let wanted = (0..content.segments()).collect::<Vec<_>>();
+        let token = (id, birth);
+        let right = segments.values().all(|found| *found == token);
+        if !right || !segments.keys().eq(&wanted) {
+            return Err(format!("a copy of {id} {birth:?} has wrong bytes: {segments:?}"));
+        }
+        if self.objects.contains_key(&id) {
+            return Err(format!("a copy of {id} was sealed over another object"));
+        }
+        let object = Object { birth, content, token, visible, keep, pending: None };
+        self.objects.insert(id, object);
+        Ok(self.wake(now, id, calls))
+    }
+
+    /// What a node that was started again is told, and what it is asked again.
+    pub(super) fn resume(&mut self) -> Vec<Call> {
+        self.landings.clear();
+        let mut calls = Vec::new();
+        for (id, object) in &self.objects {
+            let (id, birth, content, visible) = (*id, object.birth, object.content, object.visible);
+            calls.push(Call::Has { id, birth, content, visible });
+        }
+        for (id, object) in &self.objects {
+            if let Some((_, copies, copies_min)) = object.pending {
+                let (serial, content) = (object.birth.serial, object.content);
+                calls.push(Call::Commit { id: *id, serial, content, copies, copies_min });
+            }
+        }
+        for (id, waiters) in &self.waiters {
+            let number = waiters.iter().map(|waiter| waiter.number).max().unwrap_or_default();
+            let class = if waiters.iter().all(|w| w.patient) { Class::Wait } else { Class::Get };
+            calls.push(Call::Seek { id: *id, number, class });
+        }
+        calls.extend(self.deleters.keys().map(|id| Call::Delete(*id)));
+        calls
+    }
+
+    /// Evicts a cached copy, as a store may do at any time.
+    pub(super) fn evict(&mut self, at: usize, calls: &mut Vec<Call>) {
+        let mut cached = self.objects.iter().filter(|(_, o)| !o.keep && o.pending.is_none());
+        if let Some((id, birth)) = cached.nth(at).map(|(id, object)| (*id, object.birth)) {
+            self.objects.remove(&id);
+            calls.push(Call::Ended { id, birth });
+        }
+    }
+}

@@ -1,0 +1,540 @@
+//! A simulated pool: machines, connections, etcd and clients in virtual time, from one seed.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
+use std::sync::Arc;
+
+use plasmon_cluster::leader::{Activation, Leader, Observation};
+use plasmon_cluster::{Map, Member, Slot};
+use plasmon_proto::ObjectId;
+use plasmon_testkit::Random;
+
+use crate::config::Mutation;
+use crate::event::{Call, Effect, Event, Fate, Ticket};
+use crate::message::{Envelope, SegmentRange, TransferNo};
+use crate::record::Birth;
+use crate::time::Mono;
+
+use super::history::{History, OperationNo};
+use super::machine::Machine;
+use super::network::{Network, Way};
+use super::store::{Answers, Outcome};
+
+/// The time to live of a lease, and how much earlier a node stops to decide.
+const TTL_MS: u64 = 3_000;
+const FENCE_MS: u64 = 500;
+const KEEP_ALIVE_MS: u64 = 500;
+const OUT_AFTER_MS: u64 = 2_500;
+
+/// What happens at a point in time.
+#[derive(Clone, Debug)]
+pub(super) enum What {
+    Deliver { way: Way, generation: u64, bytes: Vec<u8> },
+    Link { at: usize, peer: usize, up: bool, generation: u64 },
+    Node { at: usize, incarnation: u64, event: Event },
+    Segment { at: usize, incarnation: u64, sent: Sent },
+    Wake { at: usize },
+    KeepAlive { at: usize },
+    Etcd,
+    Act(Act),
+}
+
+/// A segment on its way.
+#[derive(Clone, Debug)]
+pub(super) struct Sent {
+    way: Way,
+    generation: u64,
+    transfer: TransferNo,
+    segment: u32,
+    token: (ObjectId, Birth),
+    intact: bool,
+}
+
+/// What the driver of a run does.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Act {
+    Client(usize),
+    GiveUp(usize, OperationNo),
+    Fault,
+    Start(usize),
+    Resume(usize),
+    Connect(Way),
+    Heal(Way),
+    Etcd(usize),
+}
+
+/// The pool.
+pub(super) struct World {
+    pub(super) now: Mono,
+    pub(super) dice: Random,
+    pub(super) machines: Vec<Machine>,
+    pub(super) network: Network,
+    pub(super) history: History,
+    /// Machines that kept a copy, ever.
+    pub(super) kept: BTreeMap<(ObjectId, Birth), BTreeSet<usize>>,
+    /// The machines that kept a copy when it was acknowledged, with their boots.
+    pub(super) acknowledged: BTreeMap<(ObjectId, Birth), Vec<(usize, u64)>>,
+    pub(super) ids: Vec<ObjectId>,
+    pub(super) mutation: Option<Mutation>,
+    pub(super) slow_ms: u64,
+    pub(super) bulk_loss: u64,
+    leader: Leader,
+    pub(super) maps: Vec<Arc<Map>>,
+    activations: Vec<Activation>,
+    queue: BinaryHeap<Reverse<(Mono, u64)>>,
+    whats: BTreeMap<u64, What>,
+    order: u64,
+    trace: VecDeque<String>,
+    /// How many events are remembered.
+    trace_max: usize,
+    /// What held a lease when the leader looked last, and when it wants to look again.
+    seen_members: Vec<(usize, u64)>,
+    leader_due: Option<u64>,
+}
+
+impl World {
+    pub(super) fn new(seed: u64, mutation: Option<Mutation>, trace_max: usize) -> Self {
+        let mut dice = Random::new(seed);
+        let count = 2 + dice.size_below(4);
+        let slow_ms = dice.pick(&[0, 0, 5, 40]);
+        let bulk_loss = dice.pick(&[0, 0, 5, 20]);
+        Self {
+            now: Mono(1_000_000),
+            dice,
+            machines: (0..count).map(Machine::new).collect(),
+            network: Network::default(),
+            history: History::default(),
+            kept: BTreeMap::new(),
+            acknowledged: BTreeMap::new(),
+            ids: Vec::new(),
+            mutation,
+            slow_ms,
+            bulk_loss,
+            leader: Leader::new(OUT_AFTER_MS),
+            maps: vec![Arc::new(Map::default())],
+            activations: Vec::new(),
+            queue: BinaryHeap::new(),
+            whats: BTreeMap::new(),
+            order: 0,
+            trace: VecDeque::new(),
+            trace_max,
+            seen_members: Vec::new(),
+            leader_due: None,
+        }
+    }
+
+    /// Remembers what happened, in a run whose report is wanted.
+    pub(super) fn note(&mut self, line: impl FnOnce() -> String) {
+        if self.trace_max == 0 {
+            return;
+        }
+        if self.trace.len() == self.trace_max {
+            self.trace.pop_front();
+        }
+        self.trace.push_back(format!("{:>10} {}", self.now.0, line()));
+    }
+
+    pub(super) fn trace(&self) -> String {
+        self.trace.iter().cloned().collect::<Vec<_>>().join("\n")
+    }
+
+    pub(super) fn at(&mut self, at: Mono, what: What) {
+        self.order += 1;
+        self.queue.push(Reverse((at, self.order)));
+        self.whats.insert(self.order, what);
+    }
+
+    pub(super) fn after_ms(&mut self, ms: u64, what: What) {
+        self.at(self.now.after_ms(ms), what);
+    }
+
+    /// What happens next, not after this point.
+    pub(super) fn pop(&mut self, until: Mono) -> Option<What> {
+        let Reverse((at, order)) = *self.queue.peek()?;
+        if at > until {
+            return None;
+        }
+        self.queue.pop();
+        self.now = self.now.max(at);
+        self.whats.remove(&order)
+    }
+
+    fn delay_us(&mut self) -> u64 {
+        50 + self.dice.below(2_000) + self.dice.below(1 + self.slow_ms * 1000)
+    }
+
+    /// Carries out what happens, besides what the driver does.
+    pub(super) fn happen(&mut self, what: What) -> Result<(), String> {
+        match what {
+            What::Deliver { way, generation, bytes } => {
+                if self.network.link(way).generation != generation {
+                    return Ok(());
+                }
+                if self.network.is_cut(way) {
+                    self.network.hold(way, bytes);
+                    return Ok(());
+                }
+                let envelope = Envelope::decode(&bytes).map_err(|error| error.to_string())?;
+                self.give(way.to, Event::Peer(envelope))
+            }
+            What::Link { at, peer, up, generation } => {
+                let way = Way { from: peer, to: at };
+                let link = self.network.link(way);
+                if link.generation != generation || link.up != up {
+                    return Ok(());
+                }
+                self.give(at, Event::Link { peer: Slot(peer as u16), up })
+            }
+            What::Node { at, incarnation, event } => {
+                if self.machines[at].incarnation != incarnation {
+                    return Ok(());
+                }
+                self.give(at, event)
+            }
+            What::Segment { at, incarnation, sent } => self.arrive(at, incarnation, sent),
+            What::Wake { at } => {
+                self.machines[at].wake_at = None;
+                self.give(at, Event::Time)
+            }
+            What::KeepAlive { at } => self.keep_alive(at),
+            What::Etcd => {
+                self.elect();
+                self.after_ms(100, What::Etcd);
+                Ok(())
+            }
+            What::Act(_) => Err("the driver acts".into()),
+        }
+    }
+
+    fn arrive(&mut self, at: usize, incarnation: u64, sent: Sent) -> Result<(), String> {
+        let Sent { way, generation, transfer, segment, token, intact } = sent;
+        let link = self.network.link(way);
+        let is_lost = !link.up || link.generation != generation;
+        if is_lost || self.network.is_cut(way) || self.machines[at].incarnation != incarnation {
+            return Ok(());
+        }
+        let machine = &mut self.machines[at];
+        let Some(ticket) = machine.accepts.get(&transfer) else { return Ok(()) };
+        let landing = machine.store.landings.get_mut(ticket);
+        let Some(landing) = landing else { return Err("a segment without memory".into()) };
+        if intact {
+            landing.segments.insert(segment, token);
+        }
+        self.give(at, Event::Arrived { transfer, segment, intact })
+    }
+
+    /// Gives an event to a node, and carries out what follows.
+    pub(super) fn give(&mut self, at: usize, event: Event) -> Result<(), String> {
+        let mut events = VecDeque::from([event]);
+        while let Some(event) = events.pop_front() {
+            let machine = &mut self.machines[at];
+            if machine.node.is_none() {
+                return Ok(());
+            }
+            if machine.paused {
+                machine.backlog.push_back(event);
+                continue;
+            }
+            match &event {
+                Event::Time => {}
+                Event::Map(map) => self.note(|| format!("{at} <- map {}", map.epoch())),
+                event => self.note(|| format!("{at} <- {event:?}")),
+            }
+            let now = self.now;
+            let Some(node) = &mut self.machines[at].node else { return Ok(()) };
+            let mut effects = Vec::new();
+            node.step(now, event, &mut effects);
+            for effect in effects {
+                let mut calls = Vec::new();
+                self.carry_out(at, effect, &mut calls)?;
+                events.extend(calls.into_iter().map(Event::Local));
+            }
+        }
+        self.schedule_wake(at);
+        self.check_births()
+    }
+
+    fn schedule_wake(&mut self, at: usize) {
+        let machine = &self.machines[at];
+        let Some(due) = machine.node.as_ref().and_then(|node| node.next_deadline()) else { return };
+        if machine.wake_at.is_none_or(|wake| due < wake) && !machine.paused {
+            let due = due.max(Mono(self.now.0 + 1));
+            self.machines[at].wake_at = Some(due);
+            self.at(due, What::Wake { at });
+        }
+    }
+
+    fn carry_out(
+        &mut self,
+        at: usize,
+        effect: Effect,
+        calls: &mut Vec<Call>,
+    ) -> Result<(), String> {
+        let now = self.now;
+        match effect {
+            Effect::Send { to, envelope } => self.send(at, usize::from(to.0), &envelope)?,
+            Effect::Tell(told) => {
+                self.note(|| format!("{at} tells {told:?}"));
+                let answers = self.machines[at].store.told(now, told, calls);
+                self.answer(at, answers)?;
+                self.note_kept(at);
+            }
+            Effect::Land { ticket, id, birth, content } => {
+                let room = self.dice.percent(97);
+                let store = &mut self.machines[at].store;
+                let room = room && store.land(ticket, (id, birth, content), calls);
+                self.land_later(at, ticket, room);
+            }
+            Effect::Accept { transfer, ticket, .. } => {
+                self.machines[at].accepts.insert(transfer, ticket);
+            }
+            Effect::Refuse(transfer) => {
+                self.machines[at].accepts.remove(&transfer);
+            }
+            Effect::Seal { ticket, visible, keep } => {
+                let store = &mut self.machines[at].store;
+                let answers = store.seal(now, ticket, (visible, keep), calls)?;
+                self.answer(at, answers)?;
+                self.note_kept(at);
+            }
+            Effect::Abandon(ticket) => {
+                self.machines[at].store.landings.remove(&ticket);
+            }
+            Effect::Serve { peer, transfer, id, birth, ranges } => {
+                self.serve(at, (peer, transfer), (id, birth), &ranges);
+            }
+            Effect::EndServe { peer, transfer } => {
+                let serves = &mut self.machines[at].serves;
+                if serves.remove(&(peer, transfer)).is_none() {
+                    return Err("ended what was not served".into());
+                }
+            }
+            Effect::Report { group, since } => {
+                if self.machines[at].reaches_etcd {
+                    let primary = self.machines[at].slot();
+                    self.activations.push(Activation { primary, group, since });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn land_later(&mut self, at: usize, ticket: Ticket, room: bool) {
+        let incarnation = self.machines[at].incarnation;
+        let event = Event::Landed { ticket, room };
+        let delay_us = self.delay_us();
+        self.at(Mono(self.now.0 + delay_us), What::Node { at, incarnation, event });
+    }
+
+    /// Machines that keep a copy are remembered.
+    fn note_kept(&mut self, at: usize) {
+        for (id, object) in self.machines[at].store.objects.iter().filter(|(_, o)| o.keep) {
+            self.kept.entry((*id, object.birth)).or_default().insert(at);
+        }
+    }
+
+    fn send(&mut self, from: usize, to: usize, envelope: &Envelope) -> Result<(), String> {
+        let way = Way { from, to };
+        if to >= self.machines.len() || !self.network.link(way).up {
+            return Ok(());
+        }
+        let bytes = envelope.encode().ok_or("an envelope that is too long")?;
+        let at = Mono(self.now.0 + self.delay_us());
+        let at = self.network.arrival(way, at);
+        let generation = self.network.link(way).generation;
+        self.at(at, What::Deliver { way, generation, bytes });
+        Ok(())
+    }
+
+    fn serve(
+        &mut self,
+        from: usize,
+        (peer, transfer): (Slot, TransferNo),
+        (id, birth): (ObjectId, Birth),
+        ranges: &[SegmentRange],
+    ) {
+        let to = usize::from(peer.0);
+        *self.machines[from].serves.entry((peer, transfer)).or_default() += 1;
+        let Some(object) = self.machines[from].store.objects.get(&id) else { return };
+        if object.birth != birth {
+            return;
+        }
+        let token = object.token;
+        let way = Way { from, to };
+        let incarnation = self.machines[to].incarnation;
+        let generation = self.network.link(way).generation;
+        let mut at = self.now;
+        for range in ranges {
+            for segment in range.first..range.first + range.count {
+                at = Mono(at.0 + self.delay_us());
+                if self.dice.percent(self.bulk_loss) {
+                    continue;
+                }
+                let intact = !self.dice.permille(10);
+                let sent = Sent { way, generation, transfer, segment, token, intact };
+                self.at(at, What::Segment { at: to, incarnation, sent });
+            }
+        }
+    }
+
+    /// Clients are answered.
+    pub(super) fn answer(&mut self, at: usize, answers: Answers) -> Result<(), String> {
+        for (no, id, outcome) in answers {
+            self.note(|| format!("{at} answers {no:?} {id}: {outcome:?}"));
+            let now = self.now;
+            let Some(entry) = self.history.entries.get_mut(&no) else { continue };
+            if entry.end.is_some() || entry.left {
+                continue;
+            }
+            entry.end = Some((now, outcome.clone()));
+            let (begin, birth) = (entry.begin, entry.birth);
+            match outcome {
+                Outcome::Put(Ok(())) => {
+                    let birth = birth.ok_or("a put without a birth")?;
+                    self.acknowledge(no, id, birth)?;
+                }
+                Outcome::Fate(Fate::Absent) => self.check_absent(id, begin)?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn acknowledge(&mut self, no: OperationNo, id: ObjectId, birth: Birth) -> Result<(), String> {
+        let kept = self.kept.get(&(id, birth)).cloned().unwrap_or_default();
+        let entry = &self.history.entries[&no];
+        let super::history::Operation::Put { copies_min, .. } = entry.operation else {
+            return Err("a commit of what was not put".into());
+        };
+        let is_deleted = self.history.may_be_deleted(id, entry.begin, self.now);
+        // An object that exists after its records or holders were lost is acknowledged with what
+        // there is room for.
+        let is_late = entry.begin.after_ms(1_000) < self.now;
+        if kept.len() < usize::from(copies_min) && !is_deleted && !is_late {
+            return Err(format!("acknowledged {id} with {} copies of {copies_min}", kept.len()));
+        }
+        let kept = kept.into_iter().filter(|at| self.machines[*at].store.has(&id, birth));
+        let kept = kept.map(|at| (at, self.machines[at].boot)).collect();
+        self.acknowledged.insert((id, birth), kept);
+        Ok(())
+    }
+
+    /// An object that exists for certain is not absent, unless its records were lost and no store
+    /// has it.
+    fn check_absent(&self, id: ObjectId, begin: Mono) -> Result<(), String> {
+        let Some(birth) = self.history.certain(id, begin, self.now) else { return Ok(()) };
+        let map = self.maps.last().ok_or("no map")?;
+        let has = |machine: &&Machine| {
+            machine.store.has(&id, birth) && map.node(machine.slot()).is_some_and(|n| n.is_live())
+        };
+        if !self.history.wiped.contains_key(&id) || self.machines.iter().any(|m| has(&m)) {
+            return Err(format!("{id} is absent, but {birth:?} exists"));
+        }
+        Ok(())
+    }
+
+    /// No id shows two births at one time.
+    fn check_births(&self) -> Result<(), String> {
+        for id in self.ids.iter().filter(|id| id.home().is_none()) {
+            let mut seen: Option<(usize, Birth)> = None;
+            for machine in &self.machines {
+                let Some(birth) = machine.store.visible(self.now, id) else { continue };
+                if let Some((other, before)) = seen
+                    && before != birth
+                {
+                    return Err(format!(
+                        "{id} is {before:?} on {other} and {birth:?} on {}",
+                        machine.index
+                    ));
+                }
+                seen = Some((machine.index, birth));
+            }
+        }
+        Ok(())
+    }
+
+    /// A lease is kept alive, or granted.
+    fn keep_alive(&mut self, at: usize) -> Result<(), String> {
+        self.after_ms(KEEP_ALIVE_MS, What::KeepAlive { at });
+        let now = self.now;
+        let machine = &mut self.machines[at];
+        if machine.node.is_none() || machine.paused || !machine.reaches_etcd {
+            return Ok(());
+        }
+        let lapsed = machine.lease_expires.is_none_or(|expires| expires <= now);
+        machine.lease_expires = Some(now.after_ms(TTL_MS));
+        if lapsed {
+            self.elect();
+            self.etcd_tells(at, Event::LeaseLost);
+        }
+        self.etcd_tells(at, Event::Lease(now.after_ms(TTL_MS - FENCE_MS)));
+        if lapsed {
+            self.machines[at].maps_sent = self.maps.len() - 1;
+            self.send_maps(at);
+        }
+        Ok(())
+    }
+
+    fn etcd_tells(&mut self, at: usize, event: Event) {
+        let delay_us = self.delay_us();
+        let machine = &mut self.machines[at];
+        machine.etcd_last = Mono((self.now.0 + delay_us).max(machine.etcd_last.0 + 1));
+        let (due, incarnation) = (machine.etcd_last, machine.incarnation);
+        self.at(due, What::Node { at, incarnation, event });
+    }
+
+    fn send_maps(&mut self, at: usize) {
+        while self.machines[at].maps_sent < self.maps.len() {
+            let map = self.maps[self.machines[at].maps_sent].clone();
+            self.machines[at].maps_sent += 1;
+            self.etcd_tells(at, Event::Map(map));
+        }
+    }
+
+    /// The leader looks at the leases, and the nodes get the maps that follow.
+    pub(super) fn elect(&mut self) {
+        let now = self.now;
+        let holds = |machine: &&Machine| machine.lease_expires.is_some_and(|until| until > now);
+        let holders: Vec<_> = self.machines.iter().filter(holds).collect();
+        let seen_members: Vec<_> = holders.iter().map(|m| (m.index, m.incarnation)).collect();
+        let is_due = self.leader_due.is_some_and(|due| due <= now.0 / 1000);
+        if seen_members != self.seen_members || is_due || !self.activations.is_empty() {
+            let members: Vec<_> = holders.into_iter().map(Machine::member).collect();
+            self.seen_members = seen_members;
+            self.propose(&members);
+        }
+        for at in 0..self.machines.len() {
+            let machine = &self.machines[at];
+            let has_lease = machine.lease_expires.is_some_and(|until| until > now);
+            if has_lease && machine.reaches_etcd && machine.node.is_some() {
+                self.send_maps(at);
+            }
+        }
+    }
+
+    fn propose(&mut self, members: &[Member]) {
+        let now = self.now;
+        let map = self.maps[self.maps.len() - 1].clone();
+        let seen = Observation {
+            map: &map,
+            members,
+            activations: &std::mem::take(&mut self.activations),
+            drained: &[],
+            commands: &[],
+        };
+        let decision = self.leader.step(now.0 / 1000, &seen);
+        self.leader_due = decision.deadline_ms;
+        if let Some(map) = decision.proposal {
+            let states: Vec<_> = map.nodes().map(|(slot, node)| (slot.0, node.state)).collect();
+            self.note(|| format!("map {} {states:?}", map.epoch()));
+            for id in &self.ids {
+                let group = map.group(Map::group_of(id));
+                if group.in_sync == 0 {
+                    self.history.wiped.insert(*id, now);
+                }
+            }
+            self.maps.push(Arc::new(map));
+            self.leader_due = Some(0);
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! What a node knows of the pool: the map, its lease and the time.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use plasmon_cluster::map::Group;
+use plasmon_cluster::{Epoch, GroupNo, Map, NodeState, Slot};
+use plasmon_proto::ObjectId;
+
+use crate::config::{Config, Mutation};
+use crate::limits::ISOLATED_MARGIN_MS;
+use crate::message::Message;
+use crate::outbox::Outbox;
+use crate::time::Mono;
+
+/// The pool as one node sees it.
+#[derive(Debug)]
+pub(crate) struct View {
+    pub(crate) config: Config,
+    map: Arc<Map>,
+    lease_until: Mono,
+    /// After a lost lease the map may be old.
+    map_wanted: bool,
+    /// Since when this node has seen others without their leases.
+    down_since: BTreeMap<Slot, Mono>,
+}
+
+impl View {
+    pub(crate) fn new(config: Config) -> Self {
+        Self {
+            config,
+            map: Arc::new(Map::default()),
+            lease_until: Mono(0),
+            map_wanted: true,
+            down_since: BTreeMap::new(),
+        }
+    }
+
+    pub(crate) fn me(&self) -> Slot {
+        self.config.slot
+    }
+
+    pub(crate) fn map(&self) -> &Map {
+        &self.map
+    }
+
+    pub(crate) fn epoch(&self) -> Epoch {
+        self.map.epoch()
+    }
+
+    /// Takes a map; false when it is not newer.
+    pub(crate) fn set_map(&mut self, now: Mono, map: Arc<Map>) -> bool {
+        self.map_wanted &= map.epoch() < self.map.epoch();
+        if map.epoch() <= self.map.epoch() {
+            return false;
+        }
+        self.map = map;
+        for (slot, node) in self.map.nodes() {
+            if node.is_live() {
+                self.down_since.remove(&slot);
+            } else {
+                self.down_since.entry(slot).or_insert(now);
+            }
+        }
+        true
+    }
+
+    pub(crate) fn set_lease(&mut self, until: Mono) {
+        self.lease_until = until;
+    }
+
+    pub(crate) fn lose_lease(&mut self) {
+        self.lease_until = Mono(0);
+        self.map_wanted = true;
+    }
+
+    /// Whether the map knows this start of this node, live or not: until it counts the node out of
+    /// its groups, the records are kept for its return.
+    pub(crate) fn is_known(&self) -> bool {
+        let node = self.map.node(self.config.slot);
+        node.is_some_and(|node| node.member.incarnation == self.config.incarnation)
+    }
+
+    /// Whether the map counts this start of this node among the live nodes.
+    pub(crate) fn is_member(&self) -> bool {
+        self.map.node(self.config.slot).is_some_and(|node| {
+            node.is_live() && node.member.incarnation == self.config.incarnation
+        })
+    }
+
+    /// Whether this node may answer and commit for the groups that it leads.
+    pub(crate) fn may_decide(&self, now: Mono) -> bool {
+        self.holds_lease(now) || self.config.breaks(Mutation::DecideWithoutLease)
+    }
+
+    /// Whether the lease is held for certain, and the map is not older than it.
+    pub(crate) fn holds_lease(&self, now: Mono) -> bool {
+        now < self.lease_until && !self.map_wanted && self.is_member()
+    }
+
+    /// Whether another node's message about the directory is of its current life in the map.
+    pub(crate) fn accepts(&self, from: Slot, incarnation: u64, epoch: Epoch) -> bool {
+        self.map.node(from).is_some_and(|node| {
+            node.is_live() && node.member.incarnation == incarnation && epoch >= node.since
+        })
+    }
+
+    pub(crate) fn is_live(&self, slot: Slot) -> bool {
+        self.map.is_live(slot)
+    }
+
+    pub(crate) fn is_out(&self, slot: Slot) -> bool {
+        self.map.node(slot).is_none_or(|node| node.state == NodeState::Out)
+    }
+
+    /// Whether a node has been without its lease for so long that it shows no copy any more.
+    pub(crate) fn is_silent(&self, now: Mono, slot: Slot) -> bool {
+        let silent_ms = self.config.isolated_serve_ms.saturating_add(ISOLATED_MARGIN_MS);
+        match self.down_since.get(&slot) {
+            Some(since) => since.after_ms(silent_ms) <= now,
+            None => self.map.node(slot).is_none(),
+        }
+    }
+
+    pub(crate) fn group(&self, group: GroupNo) -> &Group {
+        self.map.group(group)
+    }
+
+    /// Those of these groups that this node knows not to lead since this map.
+    pub(crate) fn not_led(&self, groups: &[(GroupNo, Epoch)]) -> Vec<(GroupNo, Epoch)> {
+        let is_not_led = |(no, since): &&(GroupNo, Epoch)| {
+            let group = self.group(*no);
+            group.since >= *since && group.primary() != Some(self.me())
+        };
+        groups.iter().filter(is_not_led).copied().collect()
+    }
+
+    /// The primary of an id.
+    pub(crate) fn primary_of(&self, id: &ObjectId) -> Option<Slot> {
+        self.map.primary(Map::group_of(id))
+    }
+}
+
+/// What the parts of a node share within one step.
+#[derive(Debug)]
+pub(crate) struct Context<'a> {
+    pub(crate) now: Mono,
+    pub(crate) view: &'a View,
+    pub(crate) out: &'a mut Outbox,
+}
+
+impl Context<'_> {
+    pub(crate) fn send(&mut self, to: Slot, message: Message) {
+        if to == self.view.me() {
+            self.out.to_self.push_back(message);
+        } else {
+            self.out.remote.entry(to).or_default().push(message);
+        }
+    }
+
+    /// Sends to the primary of an id, where it has one.
+    pub(crate) fn send_to_primary(&mut self, id: &ObjectId, message: Message) {
+        if let Some(primary) = self.view.primary_of(id) {
+            self.send(primary, message);
+        }
+    }
+}

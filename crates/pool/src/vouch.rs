@@ -1,0 +1,97 @@
+//! How long the store may show copies of free ids.
+//!
+//! A node without its lease does not hear that an object was deleted and its id used again. So it
+//! vouches for its copies only while it holds the lease; after some time without, the store hides
+//! them, and the other nodes count them as gone. A node that returns after that, or starts, asks
+//! the directory about each copy before it vouches again.
+
+use std::collections::BTreeSet;
+
+use plasmon_proto::ObjectId;
+
+use crate::limits::VOUCH_EVERY_MS;
+use crate::record::Birth;
+use crate::time::Mono;
+
+#[derive(Debug)]
+pub(crate) struct Vouching {
+    isolated_serve_ms: u64,
+    /// The last time that it vouched.
+    last: Option<Mono>,
+    /// Copies that the directory has not confirmed since the node was alone for long.
+    unverified: BTreeSet<ObjectId>,
+    is_verifying: bool,
+    /// When to look again.
+    due: Option<Mono>,
+    vouch: bool,
+    isolation: bool,
+}
+
+impl Vouching {
+    pub(crate) fn new(isolated_serve_ms: u64) -> Self {
+        Self {
+            isolated_serve_ms,
+            last: None,
+            unverified: BTreeSet::new(),
+            is_verifying: false,
+            due: None,
+            vouch: false,
+            isolation: false,
+        }
+    }
+
+    pub(crate) fn next_deadline(&self) -> Option<Mono> {
+        self.due
+    }
+
+    /// Goes on; the copies that the directory has to be asked about now.
+    pub(crate) fn step(
+        &mut self,
+        now: Mono,
+        holds_lease: bool,
+        copies: impl FnOnce() -> Vec<(ObjectId, Birth)>,
+    ) -> Vec<(ObjectId, Birth)> {
+        let until = self.last.map(|last| last.after_ms(self.isolated_serve_ms));
+        let is_isolated = until.is_none_or(|until| until <= now);
+        if !holds_lease {
+            self.isolation = is_isolated && self.last.take().is_some();
+            self.due = until.filter(|until| *until > now);
+            return Vec::new();
+        }
+        if is_isolated && !self.is_verifying {
+            self.isolation = self.last.take().is_some();
+            self.is_verifying = true;
+            let copies = copies();
+            self.unverified = copies.iter().map(|(id, _)| *id).collect();
+            self.finish(now);
+            return copies;
+        }
+        self.finish(now);
+        Vec::new()
+    }
+
+    fn finish(&mut self, now: Mono) {
+        let is_due = self.last.is_none_or(|last| last.after_ms(VOUCH_EVERY_MS) <= now);
+        if self.unverified.is_empty() && is_due {
+            self.is_verifying = false;
+            self.vouch = true;
+            self.last = Some(now);
+        }
+        self.due = self.last.map(|last| last.after_ms(VOUCH_EVERY_MS));
+    }
+
+    /// The directory has confirmed a copy, or it is gone.
+    pub(crate) fn verified(&mut self, id: &ObjectId) {
+        self.unverified.remove(id);
+    }
+
+    /// Whether the store is to be told that it may show its copies.
+    pub(crate) fn takes_vouch(&mut self) -> bool {
+        std::mem::take(&mut self.vouch)
+    }
+
+    /// Whether the node has just been alone for too long.
+    pub(crate) fn takes_isolation(&mut self) -> bool {
+        std::mem::take(&mut self.isolation)
+    }
+}
