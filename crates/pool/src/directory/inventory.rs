@@ -1,6 +1,6 @@
 //! Inventories: what a new primary learns from the nodes about their copies.
 //!
-//! Records say who holds an object, not who has a cached copy; and a group of which all records
+//! Records name the holders of an object, not the cached copies; and a group of which all records
 //! are lost is made again from what the nodes have. So a new primary asks every node, and asks
 //! again after a node was away or a connection was lost.
 

@@ -58,7 +58,7 @@ pub(super) struct Led {
     /// this primary had them record.
     pub(super) joined: BTreeSet<Slot>,
     /// What an acting node has not recorded yet.
-    behind: BTreeMap<Slot, BTreeSet<ObjectId>>,
+    unrecorded: BTreeMap<Slot, BTreeSet<ObjectId>>,
     /// Records that were forgotten, until every acting node has forgotten them.
     erased: BTreeMap<ObjectId, Version>,
     updates: u64,
@@ -80,7 +80,7 @@ impl Led {
             surveyed: BTreeMap::new(),
             pages: BTreeMap::new(),
             joined: BTreeSet::new(),
-            behind: BTreeMap::new(),
+            unrecorded: BTreeMap::new(),
             erased: BTreeMap::new(),
             updates: 0,
         };
@@ -92,7 +92,7 @@ impl Led {
             };
             led.work.insert(*id, Work { missing, doubt, ..Work::default() });
             for follower in followers(cx, no) {
-                led.behind.entry(follower).or_default().insert(*id);
+                led.unrecorded.entry(follower).or_default().insert(*id);
             }
         }
         led.catch_up(cx);
@@ -106,16 +106,16 @@ impl Led {
         self.prior = group.prior;
         self.in_sync = usize::from(group.in_sync).max(usize::from(self.complete));
         self.joined.clear();
-        self.behind.retain(|slot, _| group.acting.contains(slot));
-        let behind = &self.behind;
-        self.erased.retain(|id, _| behind.values().any(|ids| ids.contains(id)));
+        self.unrecorded.retain(|slot, _| group.acting.contains(slot));
+        let unrecorded = &self.unrecorded;
+        self.erased.retain(|id, _| unrecorded.values().any(|ids| ids.contains(id)));
         self.catch_up(cx);
     }
 
     /// Nodes that join get every record.
     fn catch_up(&mut self, cx: &Context<'_>) {
         for slot in cx.view.group(self.no).acting.iter().skip(self.in_sync.max(1)) {
-            self.behind.entry(*slot).or_default().extend(self.kept.records.keys());
+            self.unrecorded.entry(*slot).or_default().extend(self.kept.records.keys());
         }
     }
 
@@ -139,18 +139,18 @@ impl Led {
 
     /// Whether anything about an object is under way.
     pub(super) fn is_busy(&self, id: &ObjectId) -> bool {
-        self.work.contains_key(id) || self.behind.values().any(|ids| ids.contains(id))
+        self.work.contains_key(id) || self.unrecorded.values().any(|ids| ids.contains(id))
     }
 
     /// Every object that something is under way about.
     pub(super) fn busy(&self) -> BTreeSet<ObjectId> {
-        self.work.keys().chain(self.behind.values().flatten()).copied().collect()
+        self.work.keys().chain(self.unrecorded.values().flatten()).copied().collect()
     }
 
     /// Whether all acting nodes that have every record have this one as it is here.
     pub(super) fn is_recorded(&self, cx: &Context<'_>, id: &ObjectId) -> bool {
         let mut required = cx.view.group(self.no).acting.iter().take(self.in_sync);
-        required.all(|slot| self.behind.get(slot).is_none_or(|ids| !ids.contains(id)))
+        required.all(|slot| self.unrecorded.get(slot).is_none_or(|ids| !ids.contains(id)))
     }
 
     /// Changes a record, and has the acting nodes record it.
@@ -180,7 +180,7 @@ impl Led {
 
     fn replicate(&mut self, cx: &mut Context<'_>, id: ObjectId) {
         for slot in followers(cx, self.no) {
-            self.behind.entry(slot).or_default().insert(id);
+            self.unrecorded.entry(slot).or_default().insert(id);
             self.send_record(cx, slot, id);
         }
     }
@@ -199,17 +199,17 @@ impl Led {
         if stored.or(self.erased.get(&id).copied()).is_some_and(|current| version < current) {
             return;
         }
-        if let Some(ids) = self.behind.get_mut(&from) {
+        if let Some(ids) = self.unrecorded.get_mut(&from) {
             ids.remove(&id);
         }
-        if !self.behind.values().any(|ids| ids.contains(&id)) {
+        if !self.unrecorded.values().any(|ids| ids.contains(&id)) {
             self.erased.remove(&id);
         }
     }
 
     /// Sends again what acting nodes have not recorded of this object.
     pub(super) fn send_again(&self, cx: &mut Context<'_>, id: ObjectId) {
-        for (slot, _) in self.behind.iter().filter(|(_, ids)| ids.contains(&id)) {
+        for (slot, _) in self.unrecorded.iter().filter(|(_, ids)| ids.contains(&id)) {
             self.send_record(cx, *slot, id);
         }
     }
@@ -221,7 +221,7 @@ impl Led {
         }
         let acting = &cx.view.group(self.no).acting;
         let caught_up = |slot: &&Slot| {
-            self.joined.contains(slot) && self.behind.get(slot).is_none_or(BTreeSet::is_empty)
+            self.joined.contains(slot) && self.unrecorded.get(slot).is_none_or(BTreeSet::is_empty)
         };
         let more = acting.iter().skip(self.in_sync.max(1)).take_while(caught_up).count();
         self.in_sync = self.in_sync.max(1) + more;
