@@ -51,7 +51,10 @@ pub(super) fn received(led: &mut Led, cx: &mut Context<'_>, request: Request) {
             led.work.entry(id).or_default();
             return;
         }
-        (State::Live | State::Dead, true) => CommitOutcome::Done,
+        (State::Live | State::Dead, true) => {
+            note_origin(led, id, birth.slot);
+            CommitOutcome::Done
+        }
         (State::Lost, true) => {
             let holders = vec![birth.slot];
             let record = Record { state: State::Live, holders, ..record.clone() };
@@ -69,6 +72,18 @@ pub(super) fn received(led: &mut Led, cx: &mut Context<'_>, request: Request) {
         }
     };
     cx.send(birth.slot, Message::Committed { id, birth, outcome });
+}
+
+/// An origin that is told that its object exists has a copy, also when the record was made again
+/// from those of other nodes.
+fn note_origin(led: &mut Led, id: ObjectId, origin: Slot) {
+    if led.record(&id).is_some_and(|record| record.holders.contains(&origin)) {
+        return;
+    }
+    led.caches.entry(id).or_default().insert(origin);
+    if let Some(work) = led.work.get_mut(&id).filter(|work| work.ended) {
+        work.unconfirmed.insert(origin);
+    }
 }
 
 /// Whether an object that exists has too few copies to say so, and may get more.

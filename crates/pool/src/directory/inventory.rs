@@ -56,7 +56,7 @@ pub(super) fn received(
 
 fn reconcile(led: &mut Led, cx: &mut Context<'_>, from: Slot, copy: CopyEntry) {
     let CopyEntry { id, birth, content, standing } = copy;
-    if standing == Standing::Unanswered {
+    if standing == Standing::Unanswered && led.record_of(&id, birth).is_none() {
         // Its commit decides.
         return;
     }
