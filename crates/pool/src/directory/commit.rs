@@ -241,7 +241,7 @@ pub(super) fn advance(led: &mut Led, cx: &mut Context<'_>, id: ObjectId) {
     }
     fill(led, cx, &id, &mut record, &mut work);
     let full = work.refused.iter().any(|slot| cx.view.is_live(*slot));
-    let is_enough = record.holders.len() >= usize::from(record.copies_min);
+    let is_enough = record.holders.len() >= usize::from(record.copies_min) || work.inherited;
     let changed = led.record(&id).is_some_and(|before| before.holders != record.holders);
     let is_held = work.missing.is_empty();
     led.work.insert(id, work);

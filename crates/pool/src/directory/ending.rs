@@ -110,7 +110,17 @@ pub(super) fn gone(led: &mut Led, cx: &mut Context<'_>, from: Slot, id: ObjectId
             led.work.entry(id).or_default();
         }
         State::Pending if from == birth.slot => {
-            commit::withdraw(led, cx, id, CommitOutcome::NotEnoughNodes);
+            let work = led.work.entry(id).or_default();
+            if work.inherited {
+                // It may have existed: the other holders decide.
+                work.doubt = true;
+                work.missing = record.holders.iter().copied().collect();
+                work.missing.remove(&from);
+                record.holders.retain(|slot| *slot != from);
+                led.put(cx, id, record);
+            } else {
+                commit::withdraw(led, cx, id, CommitOutcome::NotEnoughNodes);
+            }
         }
         State::Pending => {
             led.work.entry(id).or_default().missing.insert(from);

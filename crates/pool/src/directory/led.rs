@@ -26,6 +26,9 @@ pub(super) struct Work {
     pub(super) deleters: BTreeSet<Slot>,
     /// The record is of an earlier primary, and this one does not know how far that one came.
     pub(super) doubt: bool,
+    /// An earlier primary left the record pending: it may have told the origin that the object
+    /// exists, so it is not withdrawn for want of nodes or room.
+    pub(super) inherited: bool,
     /// Of an ended object: all acting nodes know that it ended.
     pub(super) ended: bool,
     /// Of a withdrawn object: why.
@@ -90,7 +93,8 @@ impl Led {
                 State::Dead | State::Withdrawn => (BTreeSet::new(), true),
                 State::Live | State::Lost => continue,
             };
-            led.work.insert(*id, Work { missing, doubt, ..Work::default() });
+            let inherited = stored.record.state == State::Pending;
+            led.work.insert(*id, Work { missing, doubt, inherited, ..Work::default() });
             for follower in followers(cx, no) {
                 led.unrecorded.entry(follower).or_default().insert(*id);
             }
