@@ -251,7 +251,8 @@ impl Node {
         match ended {
             Ended::Sealed => {
                 self.copies.insert(id, Copy { birth, content, visible });
-                if hold {
+                // The directory does not know of what was opened at its home.
+                if hold || id.home().is_some() {
                     self.send_held(now, id, birth, HoldOutcome::Held);
                 }
             }

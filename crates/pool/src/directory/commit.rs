@@ -177,7 +177,8 @@ pub(super) fn held(
 /// A node keeps a copy. It may have been asked more than once, and have refused before.
 fn has_copy(led: &mut Led, cx: &mut Context<'_>, from: Slot, id: ObjectId, birth: Birth) {
     let Some(mut record) = led.record_of(&id, birth).cloned() else {
-        if led.complete {
+        // An object with a home is seen there before its commit is recorded.
+        if led.complete && id.home().is_none() {
             cx.send(from, Message::Drop { id, birth, existed: false });
         }
         return;
@@ -237,6 +238,7 @@ pub(super) fn advance(led: &mut Led, cx: &mut Context<'_>, id: ObjectId) {
             work.missing.remove(&slot);
             work.refused.insert(slot);
             record.holders.retain(|holder| *holder != slot);
+            led.caches.entry(id).or_default().insert(slot);
         }
     }
     fill(led, cx, &id, &mut record, &mut work);
@@ -268,7 +270,9 @@ fn settle(led: &mut Led, cx: &mut Context<'_>, id: ObjectId) {
     let held = |slot: &Slot| !work.missing.contains(slot);
     if record.holders.iter().any(held) {
         record.holders.retain(held);
-        work.missing.clear();
+        // What is away may have a copy.
+        let away = std::mem::take(&mut work.missing);
+        led.caches.entry(id).or_default().extend(away);
         led.put(cx, id, record);
         return succeed(led, cx, id);
     }
@@ -285,11 +289,16 @@ pub(super) fn succeed(led: &mut Led, cx: &mut Context<'_>, id: ObjectId) {
     let Some(record) = led.record(&id).cloned() else { return };
     let (birth, content) = (record.birth, record.content);
     let holders = record.holders.clone();
+    let is_promised = holders.len() >= usize::from(record.copies_min);
     if let Some(work) = led.work.get_mut(&id) {
         work.doubt = false;
     }
     led.put(cx, id, Record { state: State::Live, ..record });
-    cx.send(birth.slot, Message::Committed { id, birth, outcome: CommitOutcome::Done });
+    // With fewer copies it exists, too, and its origin asks again until there are enough.
+    if is_promised {
+        let outcome = CommitOutcome::Done;
+        cx.send(birth.slot, Message::Committed { id, birth, outcome });
+    }
     for slot in holders {
         cx.send(slot, Message::Publish { id, birth });
     }

@@ -89,11 +89,12 @@ fn reconcile(led: &mut Led, cx: &mut Context<'_>, from: Slot, copy: CopyEntry) {
             if !record.holders.contains(&from) {
                 led.caches.entry(id).or_default().insert(from);
             }
-            let holders = &led.work.entry(id).or_default().missing;
-            let held: Vec<Slot> =
-                record.holders.iter().copied().filter(|slot| !holders.contains(slot)).collect();
+            let missing = led.work.entry(id).or_default().missing.clone();
+            let is_held = |slot: &Slot| !missing.contains(slot);
+            let held: Vec<Slot> = record.holders.iter().copied().filter(is_held).collect();
             if !held.is_empty() {
                 led.work.entry(id).or_default().missing.clear();
+                led.caches.entry(id).or_default().extend(missing);
                 led.put(cx, id, Record { holders: held, ..record });
                 commit::succeed(led, cx, id);
             }

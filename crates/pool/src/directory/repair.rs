@@ -18,7 +18,13 @@ use crate::view::Context;
 pub(super) fn advance(led: &mut Led, cx: &mut Context<'_>, id: ObjectId) {
     let Some(mut record) = led.record(&id).cloned() else { return };
     let before = record.holders.len();
-    record.holders.retain(|slot| !cx.view.is_out(*slot));
+    for slot in record.holders.clone() {
+        if cx.view.is_out(slot) {
+            // It may come back with its copy.
+            led.caches.entry(id).or_default().insert(slot);
+            record.holders.retain(|holder| *holder != slot);
+        }
+    }
     let (birth, is_left) = (record.birth, !record.holders.is_empty());
     let is_whole = record.holders.len() >= usize::from(record.copies);
     if record.holders.len() != before {

@@ -80,6 +80,7 @@ pub(super) struct World {
     pub(super) bulk_loss: u64,
     leader: Leader,
     pub(super) maps: Vec<Arc<Map>>,
+    last_map: Mono,
     activations: Vec<Activation>,
     queue: BinaryHeap<Reverse<(Mono, u64)>>,
     whats: BTreeMap<u64, What>,
@@ -112,6 +113,7 @@ impl World {
             bulk_loss,
             leader: Leader::new(OUT_AFTER_MS),
             maps: vec![Arc::new(Map::default())],
+            last_map: Mono(0),
             activations: Vec::new(),
             queue: BinaryHeap::new(),
             whats: BTreeMap::new(),
@@ -409,7 +411,7 @@ impl World {
         let is_deleted = self.history.may_be_deleted(id, entry.begin, self.now);
         // An object that exists after its records or holders were lost is acknowledged with what
         // there is room for.
-        let is_late = entry.begin.after_ms(1_000) < self.now;
+        let is_late = self.last_map.after_ms(1_000) > entry.begin;
         if kept.len() < usize::from(copies_min) && !is_deleted && !is_late {
             return Err(format!("acknowledged {id} with {} copies of {copies_min}", kept.len()));
         }
@@ -534,6 +536,7 @@ impl World {
                 }
             }
             self.maps.push(Arc::new(map));
+            self.last_map = now;
             self.leader_due = Some(0);
         }
     }
