@@ -93,7 +93,7 @@ def python(*arguments: str) -> list[str]:
 EXCLUDED = [argument for name in NOT_IN_WORKSPACE_SUITE for argument in ("--exclude", name)]
 PURE = [
     argument
-    for name in ("proto", "store", "cluster", "pool", "spill", "plo")
+    for name in ("proto", "store", "cluster", "spill", "plo")
     for argument in ("-p", f"plasmon-{name}")
 ]
 

@@ -3,7 +3,7 @@
 //!
 //! There are no sockets, clocks, threads or random numbers here, so a seed replays any run. A pool
 //! daemon on each machine carries the effects out and stands between the machine's store and the
-//! other nodes. The reasons are in `docs/adr/0095`.
+//! other nodes. The reasons are in `docs/adr/0090`.
 //!
 //! ```text
 //!            Commit              recorded by all acting nodes,          Delete, recorded
