@@ -195,8 +195,11 @@ def test_what_is_no_arrow_data_is_refused(tool: Program, tmp_path: Path) -> None
     """A view of /etc/passwd was made, with nothing in it."""
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "x.arrow").write_text("root:x:0:0:root:/root:/bin/sh\n" * 40)
-    for source in ("/etc/passwd", "folder"):
+    for source, message in (
+        ("/etc/passwd", "/etc/passwd is not an Arrow, Feather or Parquet file"),
+        ("folder", "no Arrow, Feather or Parquet data is in folder"),
+    ):
         ended = tool("view", source, "--out", "view.h5", good=False)
         assert ended.code == 1
-        assert "no Arrow, Feather or Parquet" in ended.err
+        assert message in ended.err
         assert not (tmp_path / "view.h5").exists()

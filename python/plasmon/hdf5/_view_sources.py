@@ -89,7 +89,7 @@ def find(names: list[str], store: Path | None, namespace: str) -> list[Source]:
         elif path.is_file():
             found.append(_file(path, path.stem))
             if found[-1].refusal:
-                raise PluginError(f"{name} is not a {_FORMATS} file: {found[-1].refusal}")
+                raise PluginError(f"{name} is not an {_FORMATS} file: {found[-1].refusal}")
         else:
             raise PluginError(f"{name} is neither a file nor a folder; objects are {STORE}NAME")
     if all(source.refusal for source in found):
