@@ -119,11 +119,13 @@ impl World {
         for client in 0..CLIENTS {
             self.disconnect(client);
         }
-        self.finish_work();
+        // What is left of the clients goes first: a pin would keep a deleted composite, and that its
+        // members.
+        self.finish_pieces();
         self.apply(Event::Connect(ClientNo(CLIENTS), peer(CLIENTS, Access::ReadWrite, true)));
         self.clients.insert(CLIENTS, Client::default());
         self.request(CLIENTS, Request::Delete { ids: (0..IDS).map(id).collect() });
-        self.finish_work();
+        self.finish_pieces();
         self.request(CLIENTS, Request::Delete { ids: (0..IDS).map(id).collect() });
         // Members that lost their holder, objects whose last pin went, times to live.
         for _ in 0..4 {
@@ -152,7 +154,7 @@ impl World {
             let pins = std::mem::take(&mut going.pins);
             going.leases.clear();
             going.creations.clear();
-            pins.iter().for_each(|serial| self.drop_pin(*serial));
+            pins.into_iter().for_each(|serial| self.store.directory_mut().unpin(serial));
             self.apply(Event::Disconnect(ClientNo(client)));
             self.clients.remove(&client);
         }
@@ -324,10 +326,10 @@ impl World {
     }
 
     fn pin(&mut self, client: u32, input: &mut Input<'_>) {
-        let found = self.store.directory().find(&id(input.below(IDS)));
-        if let (Some((_, entry)), Some(client)) = (found, self.clients.get_mut(&client)) {
-            client.pins.push(entry.serial);
-            *self.store.directory_mut().pins.entry(entry.serial).or_default() += 1;
+        let id = id(input.below(IDS));
+        let is_visible = self.store.directory().find(&id).is_some();
+        if let (true, Some(client)) = (is_visible, self.clients.get_mut(&client)) {
+            client.pins.push(self.store.directory_mut().pin(&id));
         }
     }
 
@@ -336,14 +338,8 @@ impl World {
         if !client.pins.is_empty() {
             let at = input.below(client.pins.len().min(256));
             let serial = client.pins.swap_remove(at);
-            self.drop_pin(serial);
+            self.store.directory_mut().unpin(serial);
         }
-    }
-
-    fn drop_pin(&mut self, serial: u64) {
-        let pinned = &mut self.store.directory_mut().pins;
-        let count = pinned.get_mut(&serial).expect("a pin is dropped once");
-        *count -= 1;
     }
 
     fn tick(&mut self, ms: u64) {
