@@ -124,9 +124,11 @@ impl World {
         self.finish_pieces();
         self.apply(Event::Connect(ClientNo(CLIENTS), peer(CLIENTS, Access::ReadWrite, true)));
         self.clients.insert(CLIENTS, Client::default());
-        self.request(CLIENTS, Request::Delete { ids: (0..IDS).map(id).collect() });
-        self.finish_pieces();
-        self.request(CLIENTS, Request::Delete { ids: (0..IDS).map(id).collect() });
+        // A member can be deleted after its holder, which may be a member itself.
+        for _ in 0..IDS {
+            self.request(CLIENTS, Request::Delete { ids: (0..IDS).map(id).collect() });
+            self.finish_pieces();
+        }
         // Members that lost their holder, objects whose last pin went, times to live.
         for _ in 0..4 {
             self.tick(1 << 40);
