@@ -103,6 +103,8 @@ pub(super) fn gone(led: &mut Led, cx: &mut Context<'_>, from: Slot, id: ObjectId
         }
         State::Live if record.holders.contains(&from) => {
             record.holders.retain(|slot| *slot != from);
+            // It may have been told meanwhile where the object is.
+            led.caches.entry(id).or_default().insert(from);
             led.put(cx, id, record);
             led.work.entry(id).or_default();
         }

@@ -150,6 +150,7 @@ fn remove_lost(
     let mut changed = Vec::new();
     for (id, mut record) in lost {
         record.holders.retain(|slot| *slot != from);
+        led.caches.entry(id).or_default().insert(from);
         led.put(cx, id, record);
         led.work.entry(id).or_default();
         changed.push(id);
