@@ -119,8 +119,8 @@ impl World {
         for client in 0..CLIENTS {
             self.disconnect(client);
         }
-        // What is left of the clients goes first: a pin would keep a deleted composite, and that its
-        // members.
+        // What is left of the clients goes first: a pin would keep a deleted composite, which would
+        // keep its members.
         self.finish_pieces();
         self.apply(Event::Connect(ClientNo(CLIENTS), peer(CLIENTS, Access::ReadWrite, true)));
         self.clients.insert(CLIENTS, Client::default());
