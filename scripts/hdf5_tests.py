@@ -13,6 +13,7 @@ scripts/hdf5_library.sh, and is skipped when that was not run.
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import subprocess
 import sys
@@ -108,7 +109,8 @@ def own_tests(arguments: list[str], *, many: bool = False) -> int:
     # sequences the progress is shown, which does not go together.
     at_once = [] if many else ["-p", "xdist.plugin", "-n", PROCESSES]
     command += arguments or [*at_once, ROOT / "hdf5" / "tests"]
-    environment = {**(MANY_SEQUENCES if many else {}), **_environment(connector)}
+    drawn = {"PLASMON_HDF5_SEED": str(secrets.randbelow(1_000_000)), **MANY_SEQUENCES}
+    environment = {**(drawn if many else {}), **_environment(connector)}
     timeout = ALL_TESTS_TIMEOUT_S if many else TESTS_TIMEOUT_S
     done = subprocess.run(command, cwd=WORK, env=environment, check=False, timeout=timeout)
     return done.returncode

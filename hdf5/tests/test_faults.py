@@ -156,6 +156,31 @@ def test_a_disk_that_is_full(run: Program, small_disk: Path) -> None:
     assert shutil.disk_usage(small_disk).free > 2 << 20
 
 
+def test_a_copy_without_room_leaves_the_original_alone(run: Program, small_disk: Path) -> None:
+    run(
+        """
+    size = 3 << 17
+    with h5py.File("x.h5", "w") as file:
+        for name in ("a", "g/b"):
+            file[name] = np.arange(float(size if name == "a" else 10))
+    with h5py.File("x.h5", "r+") as file:
+        for name, source in (("copy", "a"), ("group", "/")):
+            try:
+                file.copy(source, name)
+            except RuntimeError as error:
+                assert "No space left" in str(error), error
+            else:
+                sys.exit("no error")
+            assert name not in file
+        assert file["g/b"][3] == 3
+        file["a"][:10] = 1
+    with h5py.File("x.h5", "r") as file:
+        assert sorted(file) == ["a", "g"]
+        assert (file["a"][:10] == 1).all() and file["a"][10] == 10 and file["a"][-1] == size - 1""",
+        folder="disk",
+    )
+
+
 def test_two_writers_exclude_each_other(run: Program) -> None:
     run("""
     import subprocess

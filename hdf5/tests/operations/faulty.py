@@ -7,6 +7,7 @@ alone as well: then every read is an error.
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterable
 from typing import Any
@@ -177,6 +178,9 @@ class FaultySequence(Sequence):
             return
         if one == other:
             return
+        if command == "move" and not os.path.lexists(folder / one):
+            # Hard links of the file lead to it under its new name.
+            os.replace(self._native.folder / one, self._native.folder / other)
         after = [self._has(self._ours, name) for name in (one, other)]
         if before[0] is not None and before[0] not in after:
             raise self._failure(f"{one} had {before[0]}, and now there is {after}")

@@ -33,9 +33,8 @@ STANDARD = SerializationContext("std")
 @pytest.mark.parametrize("script", ["hooks.py", "changing.py"])
 def test_whatever_runs_or_changes_in_the_middle_there_is_no_crash(script):
     """With memory that is overwritten when it is freed; the last seed printed is the one."""
-    command = [sys.executable, "-X", "faulthandler", str(FOLDER / script)]
-    if "SEED" in os.environ:
-        command += ["--seed", os.environ["SEED"]]
+    seed = os.environ.get("SEED", "1")
+    command = [sys.executable, "-X", "faulthandler", str(FOLDER / script), "--seed", seed]
     done = subprocess.run(
         [*command, "--seconds", str(SECONDS)],
         capture_output=True,

@@ -28,8 +28,24 @@ use crate::skeleton::read_all;
 use crate::skeleton::walk::{self, NativeObject};
 use crate::skeleton::{file_name, get, object_path};
 
-/// Gives the datasets of a fresh copy their own data.
+/// Gives the datasets of a fresh copy their own data, or takes the copy away again: writing to one
+/// that shares its data would change the original.
 pub(crate) fn separate(
+    host: &'static Host,
+    source: (&Node, &Location, Text),
+    target: (&Node, &Location, Text),
+) -> Result<(), String> {
+    give_data(host, source, target).map_err(|error| {
+        let (node, to, name) = target;
+        // SAFETY: HDF5 handed object and name over.
+        if unsafe { unlink(host, node.native(), to, name) } {
+            return error;
+        }
+        format!("{error}; the copy shares its data with the original: delete it")
+    })
+}
+
+fn give_data(
     host: &'static Host,
     source: (&Node, &Location, Text),
     target: (&Node, &Location, Text),
