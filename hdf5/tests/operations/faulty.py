@@ -178,9 +178,11 @@ class FaultySequence(Sequence):
             return
         if one == other:
             return
-        if command == "move" and not os.path.lexists(folder / one):
+        native = self._native.folder
+        moved = command == "move" and not os.path.lexists(folder / one)
+        if moved and not (native / one).is_symlink():
             # Hard links of the file lead to it under its new name.
-            os.replace(self._native.folder / one, self._native.folder / other)
+            os.replace(native / one, native / other)
         after = [self._has(self._ours, name) for name in (one, other)]
         if before[0] is not None and before[0] not in after:
             raise self._failure(f"{one} had {before[0]}, and now there is {after}")

@@ -91,6 +91,9 @@ def _remove_data(folder: Path, one: str, _other: str) -> None:
 
 
 def _link(folder: Path, one: str, other: str) -> None:
+    if (folder / one).is_symlink():
+        # A second name of a symbolic link may be the name that it leads to.
+        return
     (folder / other).unlink(missing_ok=True)
     os.link(folder / one, folder / other)
 
