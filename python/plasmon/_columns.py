@@ -333,10 +333,10 @@ class ColumnBuilder(_Column):
     __slots__ = ()
 
     def __init__(
-        self, store: _native.Store, type: Any, *, bytes_hint: int = 0, patience: float = 0.0
+        self, store: _native.Store, type: Any, *, bytes_hint: int = 0, timeout: float = 0.0
     ) -> None:
         kind = _type_of(type)
-        native = _native._Columns(store, kind, bytes_hint=bytes_hint, patience=patience)
+        native = _native._Columns(store, kind, bytes_hint=bytes_hint, timeout=timeout)
         super().__init__(native, 0, _pyarrow().field("", kind))
 
     def snapshot(self) -> Any:
@@ -380,12 +380,12 @@ class TableBuilder:
     __slots__ = ("_columns", "_may_be_lone", "_names", "_native", "schema")
 
     def __init__(
-        self, store: _native.Store, schema: Any, *, bytes_hint: int = 0, patience: float = 0.0
+        self, store: _native.Store, schema: Any, *, bytes_hint: int = 0, timeout: float = 0.0
     ) -> None:
         #: The table's schema.
         self.schema = _pyarrow().schema(_schema_of(schema))
         self._native = _native._Columns(
-            store, self.schema, table=True, bytes_hint=bytes_hint, patience=patience
+            store, self.schema, table=True, bytes_hint=bytes_hint, timeout=timeout
         )
         fields = enumerate(self.schema)
         self._columns = [_Column(self._native, at, field) for at, field in fields]

@@ -135,20 +135,20 @@ class Store(_native.Store):
         >>> del store["settings"]
     """
 
-    def builder(self, type: Any, *, bytes_hint: int = 0, patience: float = 0.0) -> ColumnBuilder:
+    def builder(self, type: Any, *, bytes_hint: int = 0, timeout: float = 0.0) -> ColumnBuilder:
         """A builder for a column of an Arrow type, which grows in the store without ever moving.
 
         ``type`` is an Arrow type, its name, or a NumPy dtype. ``bytes_hint`` is the expected size
-        of its buffers, if that is known; ``patience`` is how many seconds to wait for room while
+        of its buffers, if that is known; ``timeout`` is how many seconds to wait for room while
         the store is full, before StoreFull is raised.
         """
-        return ColumnBuilder(self, type, bytes_hint=bytes_hint, patience=patience)
+        return ColumnBuilder(self, type, bytes_hint=bytes_hint, timeout=timeout)
 
     def table_builder(
-        self, schema: Any, *, bytes_hint: int = 0, patience: float = 0.0
+        self, schema: Any, *, bytes_hint: int = 0, timeout: float = 0.0
     ) -> TableBuilder:
         """A builder for a table; ``schema`` is an Arrow schema, or names with their types."""
-        return TableBuilder(self, schema, bytes_hint=bytes_hint, patience=patience)
+        return TableBuilder(self, schema, bytes_hint=bytes_hint, timeout=timeout)
 
     def memory_pool(self) -> Any:
         """A ``pyarrow.MemoryPool`` whose buffers lie in this store.

@@ -83,18 +83,18 @@ impl Columns {
     /// A builder for a column of the type, or with `table` for a table of the schema, that
     /// `described` offers through `__arrow_c_schema__`.
     #[new]
-    #[pyo3(signature = (store, described, *, table = false, bytes_hint = 0, patience = 0.0))]
+    #[pyo3(signature = (store, described, *, table = false, bytes_hint = 0, timeout = 0.0))]
     fn new(
         py: Python<'_>,
         store: &Store,
         described: &Bound<'_, PyAny>,
         table: bool,
         bytes_hint: u64,
-        patience: f64,
+        timeout: f64,
     ) -> PyResult<Self> {
-        let patience = seconds(Some(patience))?.unwrap_or(Duration::MAX);
+        let timeout = seconds(Some(timeout))?.unwrap_or(Duration::MAX);
         let (store, field) = (store.client(), field_of(described)?);
-        let options = BuilderOptions { bytes_hint, patience };
+        let options = BuilderOptions { bytes_hint, timeout };
         let built = if table {
             let schema = schema_of(field, false)
                 .map_err(|error| PyValueError::new_err(error.to_string()))?;

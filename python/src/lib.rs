@@ -35,7 +35,7 @@
 //! * Limits of waits. A get without `timeout=` or `wait=True`, and everything built on one (`sort`,
 //!   `Sorted`, HDF5's reads, sealing under views), does not wait for objects: `request_timeout`,
 //!   60 s, is for the daemon's answer alone. Spilled objects come back within another 60 s. `put`,
-//!   `create`, builders and `ingest` find room now or within `patience=`; Spark's calls within
+//!   `create`, builders and `ingest` find room now or within `timeout=`; Spark's calls within
 //!   `timeoutMs`. `connect` and `start` have timeouts, and a broken connection is restored within
 //!   `reconnect_timeout`. Values passed between processes arrive within `RECEIVE_TIMEOUT_S`. Only
 //!   these wait without a limit: `wait=True`, `wait()`, `wait_async()`, a subscription,
@@ -65,15 +65,16 @@ mod columns;
 mod describe;
 mod dlpack;
 mod error;
+mod event_wait;
+mod external_sort;
 mod header;
 mod id;
 mod interrupt;
 mod layout;
-mod lending;
+mod loan;
 mod near;
 mod numpy;
 mod part;
-mod pending;
 mod pool;
 mod pools;
 mod process;
@@ -84,11 +85,10 @@ mod sort_errors;
 mod sort_into;
 mod sort_room;
 mod sorting;
-mod spilling;
 mod store;
 mod subscription;
 mod text_files;
-mod waiting;
+mod wait;
 mod writer;
 
 use pyo3::prelude::*;
@@ -104,13 +104,15 @@ mod _native {
     #[pymodule_export]
     use crate::columns::{Columns, kinds_of};
     #[pymodule_export]
+    use crate::event_wait::PendingWait;
+    #[pymodule_export]
+    use crate::external_sort::sort_spilling;
+    #[pymodule_export]
     use crate::id::Id;
     #[pymodule_export]
-    use crate::lending::LentMemory;
+    use crate::loan::LentMemory;
     #[pymodule_export]
     use crate::part::Part;
-    #[pymodule_export]
-    use crate::pending::PendingWait;
     #[pymodule_export]
     use crate::pool::Pool;
     #[pymodule_export]
@@ -123,8 +125,6 @@ mod _native {
     use crate::sort_into::{Unpublished, sort_into};
     #[pymodule_export]
     use crate::sort_room::plan_sort;
-    #[pymodule_export]
-    use crate::spilling::sort_spilling;
     #[pymodule_export]
     use crate::store::Store;
     #[pymodule_export]

@@ -11,7 +11,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use plasmon_client::{Error, ObjectId};
-use plasmon_cpython::ending::in_drop;
+use plasmon_cpython::destructor::in_drop;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 

@@ -4,7 +4,7 @@ use std::io;
 
 use plasmon_client::Code;
 use plasmon_sort::Error as SortError;
-use plasmon_sort_store::{Error, NoRoom, Short};
+use plasmon_sort_store::{Error, NoRoom, Shortage};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyOSError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
@@ -65,9 +65,9 @@ fn system_code(error: &io::Error) -> Option<i32> {
 
 /// The exception that rows without room are.
 pub(crate) fn no_room(py: Python<'_>, error: &NoRoom) -> PyErr {
-    let advice = match error.short {
-        Short::Store => "start it with more capacity or a spill_dir",
-        Short::StoreWithoutSpill | Short::Memory => "allow spill=\"auto\"",
+    let advice = match error.shortage {
+        Shortage::Store => "start it with more capacity or a spill_dir",
+        Shortage::StoreWithoutSpill | Shortage::Memory => "allow spill=\"auto\"",
     };
     let text = format!("sorting: {error}: {advice}");
     let make = || {

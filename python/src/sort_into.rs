@@ -1,7 +1,7 @@
 //! Sorting tables of any producer, in memory, into new objects of the store.
 //!
 //! How the partitions are made, and that all or none of them stay, is in `plasmon-sort-store`. What
-//! is larger than memory is sorted by [`crate::spilling`].
+//! is larger than memory is sorted by [`crate::external_sort`].
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

@@ -20,13 +20,13 @@ use crate::arguments::{
 use crate::buffer::Buffer;
 use crate::describe;
 use crate::error::{OrRaise, exception, raised};
+use crate::event_wait::PendingWait;
 use crate::id::Id;
 use crate::interrupt::{ask, call};
 use crate::near::Near;
 use crate::numpy;
-use crate::pending::PendingWait;
 use crate::put;
-use crate::waiting::{Step, wait as wait_in_steps};
+use crate::wait::{Step, wait as wait_in_steps};
 use crate::writer::Writer;
 use plasmon_python_objects::{self as objects, context::Context};
 

@@ -12,7 +12,7 @@ use crate::arguments::{filter, seconds};
 use crate::error::OrRaise;
 use crate::id::Id;
 use crate::store::Store;
-use crate::waiting::STEP;
+use crate::wait::STEP;
 
 /// Notices about objects, on their own connection. `plasmon.Subscription` makes it an
 /// iterator.

@@ -4,7 +4,7 @@
 //! open ── seal() ──────────────────────────────────────────────► sealed
 //!   │  └─ seal(force=True) with views alive ─► sealed, pinned until the last view is gone
 //!   ├──── abort(), collected ──────────────────────────────────► aborted
-//!   └──── abort() with views alive ─► doomed ── last view gone ─► aborted
+//!   └──── abort() with views alive ─► aborting ── last view gone ─► aborted
 //! ```
 //!
 //! Memory is never given back while a view of it is alive, because the view could still write.

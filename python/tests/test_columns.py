@@ -259,7 +259,7 @@ def test_a_full_store_loses_nothing(own):
 def test_a_patient_builder_waits(own):
     store = own(16 * MIB)
     blocker = store.put(np.zeros(1_500_000, np.uint8))
-    builder = store.builder("uint8", patience=0.05)
+    builder = store.builder("uint8", timeout=0.05)
     with pytest.raises((plasmon.StoreFull, plasmon.TooLarge)):
         builder.extend(np.zeros(15_500_000, np.uint8))
     store.delete(blocker)

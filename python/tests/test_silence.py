@@ -199,8 +199,8 @@ def test_a_timeout_counts_whatever_the_daemon_does():
 def test_for_ever_is_a_timeout_like_any_other():
     forever = float("inf")
     with plasmon.start("16m", settings=SETTINGS, timeout=forever) as store:
-        for patience in (forever, 1e18, 1e19):
-            store.builder("int64", patience=patience).abort()
+        for timeout in (forever, 1e18, 1e19):
+            store.builder("int64", timeout=timeout).abort()
         options = dict.fromkeys(("timeout", "reconnect_timeout", "request_timeout"), forever)
         with plasmon.connect(store.socket, **options) as other:
             assert other.get(other.put(b"value"), timeout=forever) == b"value"

@@ -356,12 +356,12 @@ typedef struct plasmon_builder plasmon_builder;
 /* A builder in the store: for a table if the schema is one of structures ("+s"), else for one
  * column, which is column 0. Its buffers grow in shared memory without ever moving. The schema is
  * consumed and released, also on failure. `bytes_hint` is the expected size of each buffer, or 0 if
- * it is not known. `patience_ms`, not negative, is how long an append waits for room while the
+ * it is not known. `timeout_ms`, not negative, is how long an append waits for room while the
  * store is full. PLASMON_UNSUPPORTED for a type without a builder: the message names the one to use
  * instead. One thread at a time may use a builder; a forked child of its process may not
  * (PLASMON_FORKED). End with plasmon_builder_free. */
 plasmon_code plasmon_builder_open(const plasmon_store *store, struct ArrowSchema *schema,
-                                  uint64_t bytes_hint, int64_t patience_ms,
+                                  uint64_t bytes_hint, int64_t timeout_ms,
                                   plasmon_builder **builder);
 /* Appends an array of the column's type, or with PLASMON_ROWS an array of structures. It is
  * consumed and released, also on failure. All of it is appended or nothing: earlier values stay as

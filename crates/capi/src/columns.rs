@@ -18,10 +18,10 @@ use crate::arguments::{
     write_out,
 };
 use crate::boundary::{done, value};
-use crate::connecting::plasmon_store;
+use crate::connection::plasmon_store;
 use crate::id::plasmon_id;
-use crate::reading::plasmon_buffer;
-use crate::writing::{plasmon_put_options, put_options};
+use crate::reader::plasmon_buffer;
+use crate::writer::{plasmon_put_options, put_options};
 
 /// All columns of a table at once.
 const ROWS: i64 = -1;
@@ -220,7 +220,7 @@ pub unsafe extern "C" fn plasmon_builder_open(
     store: *const plasmon_store,
     schema: *mut FFI_ArrowSchema,
     bytes_hint: u64,
-    patience_ms: i64,
+    timeout_ms: i64,
     builder: *mut *mut plasmon_builder,
 ) -> i32 {
     done(|| {
@@ -230,9 +230,9 @@ pub unsafe extern "C" fn plasmon_builder_open(
         let schema = unsafe { consume(schema, "schema", FFI_ArrowSchema::from_raw) }?;
         // SAFETY: the caller gives an open store, or null.
         let store = unsafe { borrow(store, "store") }?;
-        let patience = u64::try_from(patience_ms);
-        let patience = patience.map_err(|_| bad_request("patience cannot be negative"))?;
-        let options = BuilderOptions { bytes_hint, patience: Duration::from_millis(patience) };
+        let timeout = u64::try_from(timeout_ms);
+        let timeout = timeout.map_err(|_| bad_request("timeout cannot be negative"))?;
+        let options = BuilderOptions { bytes_hint, timeout: Duration::from_millis(timeout) };
         let field = of_arrow(Field::try_from(&schema))?;
         let opened = plasmon_builder::open(&store.0, &field, &options)?;
         // SAFETY: the caller gives room for a pointer.

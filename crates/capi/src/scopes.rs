@@ -4,7 +4,7 @@ use plasmon_client::Scope;
 
 use crate::arguments::{bad_request, borrow, clear_out, give, take_back};
 use crate::boundary::done;
-use crate::connecting::plasmon_store;
+use crate::connection::plasmon_store;
 use crate::id::{ids, plasmon_id};
 
 /// A scope, as C sees it: opaque.

@@ -180,16 +180,16 @@ fn the_structs_of_the_header_are_as_large_as_those_of_the_library() {
     let sizes = [
         ("plasmon_id", size_of::<plasmon::id::plasmon_id>()),
         ("plasmon_error", size_of::<plasmon::error::plasmon_error>()),
-        ("plasmon_connect_options", size_of::<plasmon::connecting::plasmon_connect_options>()),
-        ("plasmon_setting", size_of::<plasmon::connecting::plasmon_setting>()),
-        ("plasmon_start_options", size_of::<plasmon::connecting::plasmon_start_options>()),
-        ("plasmon_store_facts", size_of::<plasmon::connecting::plasmon_store_facts>()),
-        ("plasmon_put_options", size_of::<plasmon::writing::plasmon_put_options>()),
-        ("plasmon_part", size_of::<plasmon::writing::plasmon_part>()),
+        ("plasmon_connect_options", size_of::<plasmon::connection::plasmon_connect_options>()),
+        ("plasmon_setting", size_of::<plasmon::connection::plasmon_setting>()),
+        ("plasmon_start_options", size_of::<plasmon::connection::plasmon_start_options>()),
+        ("plasmon_store_facts", size_of::<plasmon::connection::plasmon_store_facts>()),
+        ("plasmon_put_options", size_of::<plasmon::writer::plasmon_put_options>()),
+        ("plasmon_part", size_of::<plasmon::writer::plasmon_part>()),
         ("plasmon_pool_api", size_of::<plasmon_client::c_allocator::AllocatorTable>()),
         ("plasmon_pool_figures", size_of::<plasmon_client::c_allocator::Figures>()),
-        ("plasmon_info", size_of::<plasmon::describing::plasmon_info>()),
-        ("plasmon_notification", size_of::<plasmon::subscribing::plasmon_notification>()),
+        ("plasmon_info", size_of::<plasmon::description::plasmon_info>()),
+        ("plasmon_notification", size_of::<plasmon::subscription::plasmon_notification>()),
     ];
     let mut source = "#include <plasmon.h>\n".to_owned();
     for (name, bytes) in sizes {

@@ -384,7 +384,7 @@ pub(crate) struct Ingest {
     pub(crate) kept: Retention,
     /// How many seconds to wait for room while the store is full.
     #[arg(long, value_name = "SECONDS", default_value_t = 0.0)]
-    pub(crate) patience: f64,
+    pub(crate) timeout: f64,
 }
 
 /// Arguments of `get`.

@@ -57,7 +57,7 @@ pub(crate) struct Connection {
     /// Whether a thread reads and writes the socket when no caller does.
     background_thread_runs: AtomicBool,
     /// Whether a thread unmaps what is gone.
-    pub(crate) housekeeping: AtomicBool,
+    pub(crate) idle_thread: AtomicBool,
     /// For the threads in the background.
     pub(crate) me: Weak<Self>,
     adoptions: Adoptions,
@@ -93,7 +93,7 @@ impl Connection {
             closing: AtomicBool::new(false),
             store_change_unreported: AtomicBool::new(false),
             background_thread_runs: AtomicBool::new(false),
-            housekeeping: AtomicBool::new(false),
+            idle_thread: AtomicBool::new(false),
             me: Weak::clone(me),
             adoptions: Adoptions::default(),
             scopes: Mutex::default(),
@@ -348,7 +348,7 @@ impl Drop for Connection {
         }
         self.close();
         if self.is_ours() {
-            self.session().wake_housekeeping();
+            self.session().wake_idle_thread();
         }
     }
 }

@@ -35,7 +35,7 @@
 //!    everything else on the socket. It is asked over the socket in any case; a thread that finds
 //!    the object first leaves the answer to the next reader.
 //! 8. A client that has mapped memory which stays until it unmaps it (`Memfd::is_punchable`) has a
-//!    thread that does so while the client idles (`client::housekeeping`). It holds no handle of
+//!    thread that does so while the client idles (`client::idle`). It holds no handle of
 //!    the store while it sleeps, and no lock while it unmaps.
 //!
 //! # How it works inside
@@ -77,7 +77,7 @@ mod frame_reader;
 mod get;
 mod growing;
 mod handshake;
-mod housekeeping;
+mod idle;
 mod ids;
 mod interrupt;
 mod lease;
@@ -111,7 +111,7 @@ mod writer;
 pub use buffer::{Buffer, PinnedBuffer};
 pub use client::{Client, PROTOCOL_VERSION};
 pub use error::{Error, Result};
-pub use growing::sealing::ReadOnlyMemory;
+pub use growing::seal::ReadOnlyMemory;
 pub use growing::{GrowOptions, GrowingObject};
 pub use interrupt::interruptible;
 pub use listing::Listing;

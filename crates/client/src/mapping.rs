@@ -12,7 +12,7 @@ use plasmon_shm::writer::{Span, WriteExtent};
 
 use crate::connection::Connection;
 use crate::error::{Error, Result};
-use crate::housekeeping::start_housekeeping;
+use crate::idle::start_idle_thread;
 use crate::session::Session;
 
 pub(crate) const MAPPING: &str = "mapping memory to write to";
@@ -73,7 +73,7 @@ fn kept_writing(connection: &Connection, session: &Session, map: &WriteExtent) -
     let stays = session.welcome.level == Level::Leased
         || !map.memfd().is_punchable().map_err(|error| Error::io(MAPPING, error))?;
     if stays {
-        start_housekeeping(connection);
+        start_idle_thread(connection);
     }
     if session.channel().is_none() {
         check_mappings(connection, session);

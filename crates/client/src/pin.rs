@@ -17,7 +17,7 @@ use plasmon_shm::reader::{ReadOutcome, UnmappedPin, View};
 use crate::buffer::{CountedPin, PinnedBuffer};
 use crate::connection::Connection;
 use crate::error::{Error, Result};
-use crate::housekeeping::start_housekeeping;
+use crate::idle::start_idle_thread;
 use crate::session::{Channel, KeptMap, Session, SocketMemory};
 
 pub(crate) const GETTING: &str = "getting object";
@@ -184,7 +184,7 @@ fn map_held<'a>(
         return Ok(None);
     };
     if stays {
-        start_housekeeping(connection);
+        start_idle_thread(connection);
     }
     let kept = channel.reader.map_extent(extent, map);
     kept.map_err(|error| Error::io(MAPPING, error))?;

@@ -92,7 +92,7 @@ fn a_patient_builder_waits_for_room() {
     let node = TestStore::new(16 << 20);
     let (store, other) = (node.connect(), node.connect());
     let in_the_way = other.put(&pattern(1, 12 * MIB), &PutOptions::default()).unwrap();
-    let options = GrowOptions { patience: TEST_TIMEOUT, ..GrowOptions::default() };
+    let options = GrowOptions { timeout: TEST_TIMEOUT, ..GrowOptions::default() };
     let mut growing = store.grow(&options).unwrap();
     std::thread::scope(|scope| {
         scope.spawn(|| {

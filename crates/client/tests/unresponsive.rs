@@ -274,7 +274,7 @@ fn for_ever_is_a_timeout_like_any_other() {
         ..ConnectOptions::default()
     };
     let store = Client::connect(&options).unwrap();
-    let patient = GrowOptions { patience: Duration::MAX, ..GrowOptions::default() };
+    let patient = GrowOptions { timeout: Duration::MAX, ..GrowOptions::default() };
     let mut growing = store.grow(&patient).unwrap();
     growing.ensure(100_000).unwrap();
     growing.ensure_exactly(200_000).unwrap();

@@ -9,7 +9,7 @@ use std::os::fd::AsFd;
 
 use plasmon_proto::ObjectId;
 use plasmon_shm::edge::{self, Point};
-use plasmon_shm::index::moving::{Index, Step};
+use plasmon_shm::index::resize::{Index, Step};
 use plasmon_shm::scan::PinCounts;
 use plasmon_shm::slot::CREATED_MS_MAX;
 use plasmon_shm::{ControlDaemon, Memfd, SlotImage};

@@ -30,7 +30,7 @@ use std::sync::Arc;
 
 use plasmon_proto::Attributes;
 use plasmon_proto::message::{Access, ExtentId};
-use plasmon_shm::index::moving::Index;
+use plasmon_shm::index::resize::Index;
 use plasmon_shm::{
     ChannelDaemon, ControlDaemon, IndexWriter, Listener, Memfd, SlotImage, State, WakePage,
 };

@@ -359,7 +359,7 @@ impl Sessions {
         }
     }
 
-    /// Wakes the housekeeping of clients that may have an extent mapped which is gone.
+    /// Wakes the idle threads of clients that may have an extent mapped which is gone.
     pub(crate) fn sound_gone(&self, recipients: Option<&BTreeSet<SessionNo>>) {
         for (_, session) in self.of(recipients) {
             let woken = session.channel.as_ref().map(|channel| channel.gone().wake());

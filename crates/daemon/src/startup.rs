@@ -10,7 +10,7 @@ use std::time::Duration;
 use plasmon_proto::limits::{ARENA_EXTENT_BYTES, CLIENTS_MAX};
 use plasmon_proto::object::Level;
 use plasmon_shm::edge;
-use plasmon_shm::index::moving::Index;
+use plasmon_shm::index::resize::Index;
 use plasmon_shm::socket::BindError;
 use plasmon_shm::socket_folder;
 use plasmon_shm::{ControlDaemon, IndexWriter, Listener, WakePage};

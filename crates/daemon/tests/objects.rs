@@ -165,7 +165,7 @@ fn what_does_not_fit_is_spilled_and_comes_back_by_itself() {
         let desk = start(&["--capacity-bytes", "8m", "--spill-dir", spill, "--level", level]);
         let mut client = desk.client();
         let extents = Arc::new(Mapped::default());
-        let _housekeeping = Housekeeping::start(&client, &extents);
+        let _idle_thread = IdleThread::start(&client, &extents);
         for number in 0..24 {
             put_mapped(&mut client, &extents, number);
         }
@@ -242,9 +242,9 @@ type Mapped = Mutex<HashMap<ExtentId, Arc<WriteExtent>>>;
 
 /// A client's thread that unmaps what is gone: at level leased the store has its memory back then
 /// and not before.
-struct Housekeeping(Arc<AtomicBool>, Option<JoinHandle<()>>);
+struct IdleThread(Arc<AtomicBool>, Option<JoinHandle<()>>);
 
-impl Housekeeping {
+impl IdleThread {
     fn start(client: &Client, mapped: &Arc<Mapped>) -> Self {
         let control = &client.shared.as_ref().unwrap().control.0;
         let control = ControlReader::new(control.try_clone().unwrap()).unwrap();
@@ -260,7 +260,7 @@ impl Housekeeping {
     }
 }
 
-impl Drop for Housekeeping {
+impl Drop for IdleThread {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
         if let Some(thread) = self.1.take() {

@@ -12,12 +12,12 @@ mod header;
 #[cfg(not(loom))]
 mod mapped;
 #[cfg(not(loom))]
-pub mod moving;
+pub mod resize;
 #[cfg(not(loom))]
-mod writing;
+mod writer;
 
 #[cfg(not(loom))]
-pub use {mapped::IndexReader, writing::IndexWriter};
+pub use {mapped::IndexReader, writer::IndexWriter};
 
 #[cfg(not(loom))]
 #[cfg(test)]

@@ -36,4 +36,4 @@ pub use error::{Error, Result};
 pub use memory::{available_bytes, available_bytes_under};
 pub use names::partition_name;
 pub use output::{Output, SealedPartition, UnpublishedPartitions};
-pub use room::{NoRoom, Plan, Resources, Short, Sizes, Spill, StoreRoom, plan, scratch_folder};
+pub use room::{NoRoom, Plan, Resources, Shortage, Sizes, Spill, StoreRoom, plan, scratch_folder};

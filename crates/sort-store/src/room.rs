@@ -102,11 +102,11 @@ pub enum Plan {
     },
 }
 
-/// Why rows cannot be sorted: [`Short`] names what is too small.
+/// Why rows cannot be sorted: [`Shortage`] names what is too small.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct NoRoom {
     /// What is too small.
-    pub short: Short,
+    pub shortage: Shortage,
     /// How many bytes are needed.
     pub needed_bytes: u64,
     /// How many there are.
@@ -115,7 +115,7 @@ pub struct NoRoom {
 
 /// What is too small for a sort.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Short {
+pub enum Shortage {
     /// The store, which has no spill tier.
     Store,
     /// The store, which has a spill tier that this sort may not use.
@@ -127,9 +127,11 @@ pub enum Short {
 impl fmt::Display for NoRoom {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (needed, found) = (grouped(self.needed_bytes), grouped(self.found_bytes));
-        let (what, place) = match self.short {
-            Short::Store | Short::StoreWithoutSpill => ("the sorted rows need", "the store has"),
-            Short::Memory => ("the sort needs", "this process can use"),
+        let (what, place) = match self.shortage {
+            Shortage::Store | Shortage::StoreWithoutSpill => {
+                ("the sorted rows need", "the store has")
+            }
+            Shortage::Memory => ("the sort needs", "this process can use"),
         };
         write!(f, "{what} {needed} bytes and {place} {found}")
     }
@@ -155,15 +157,15 @@ pub fn plan(sizes: Sizes, resources: &Resources, spill: Spill) -> Result<Plan, N
     // A given number is the limit, whatever the store has: the same call does the same each time.
     let warm = store.map_or(0, |store| store.warm_bytes);
     let usable = memory_bytes.unwrap_or(available_bytes.saturating_add(warm));
-    let of_store = |short, store: StoreRoom| NoRoom {
-        short,
+    let of_store = |shortage, store: StoreRoom| NoRoom {
+        shortage,
         needed_bytes: sizes.rows_bytes,
         found_bytes: store.capacity_bytes,
     };
     let too_small = store.filter(|store| sizes.rows_bytes > store.capacity_bytes);
     match (too_small, spill) {
-        (Some(store), _) if !store.spills => return Err(of_store(Short::Store, store)),
-        (Some(store), Spill::Never) => return Err(of_store(Short::StoreWithoutSpill, store)),
+        (Some(store), _) if !store.spills => return Err(of_store(Shortage::Store, store)),
+        (Some(store), Spill::Never) => return Err(of_store(Shortage::StoreWithoutSpill, store)),
         _ => {}
     }
     let fits = too_small.is_none() && needed <= usable;
@@ -174,7 +176,7 @@ pub fn plan(sizes: Sizes, resources: &Resources, spill: Spill) -> Result<Plan, N
             Ok(Plan::InMemory { or_spill_with })
         }
         Spill::Never => {
-            Err(NoRoom { short: Short::Memory, needed_bytes: needed, found_bytes: usable })
+            Err(NoRoom { shortage: Shortage::Memory, needed_bytes: needed, found_bytes: usable })
         }
         Spill::Auto | Spill::Always => {
             Ok(Plan::Spill { memory_bytes: spill_memory_bytes(resources) })

@@ -109,7 +109,7 @@ impl Drop for Flat {
     fn drop(&mut self) {
         // Flats live in functions that are called attached, or in objects that may be dropped
         // anywhere; attaching again is cheap.
-        crate::ending::in_drop(|_| {
+        crate::destructor::in_drop(|_| {
             // SAFETY: the view was filled by PyObject_GetBuffer and is released once.
             unsafe { ffi::PyBuffer_Release(&raw mut *self.view) };
         });

@@ -5,8 +5,8 @@
 
 pub mod attributes;
 pub mod buffer;
+pub mod destructor;
 pub mod dtype;
-pub mod ending;
 pub mod memo;
 pub mod ndarray;
 pub mod signals;

@@ -39,7 +39,7 @@ mod tests {
     fn only_constants_are_added_to_the_clock() {
         let path = "crates/client/src/a.rs";
         assert_eq!(rules(path, "let end = Instant::now() + timeout;"), ["deadline"]);
-        assert_eq!(rules(path, "let end = edge::now() + options.patience;"), ["deadline"]);
+        assert_eq!(rules(path, "let end = edge::now() + options.timeout;"), ["deadline"]);
         assert!(rules(path, "let end = Instant::now() + PATIENCE;").is_empty());
         assert!(rules(HOMES[0], "Self(Instant::now() + timeout)").is_empty());
         let test = "#[cfg(test)]\nmod tests { fn f() { Instant::now() + timeout; } }\n";

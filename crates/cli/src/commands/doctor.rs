@@ -10,7 +10,7 @@ use rustix::process::{Resource, getrlimit};
 use serde::Serialize;
 use serde_json::json;
 
-use super::connecting::options;
+use super::connection::options;
 use crate::arguments::Arguments;
 use crate::output::{Output, Paint, bytes};
 

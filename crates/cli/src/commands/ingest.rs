@@ -36,8 +36,8 @@ pub(super) fn ingest(store: &Client, ingest: &Ingest, output: &Output) -> Result
     let files = formats::open_all(&files, |least| check_size(store, least))?;
     let total = files.iter().map(|(_, file)| file.bytes_about).sum();
     let bar = progress::bytes(total, &object.text, output.is_json());
-    let patience = target::seconds("--patience", ingest.patience)?;
-    let built = build(store, files, BuilderOptions { patience, ..BuilderOptions::default() }, &bar);
+    let timeout = target::seconds("--timeout", ingest.timeout)?;
+    let built = build(store, files, BuilderOptions { timeout, ..BuilderOptions::default() }, &bar);
     bar.finish_and_clear();
     let table = built?;
     let rows = table.rows();
@@ -84,7 +84,7 @@ fn no_room(store: &Client, table: &TableBuilder, error: Error) -> anyhow::Error 
     let advice = match error.code() {
         Code::StoreFull => format!(
             "the store is full after {rows} rows: delete objects, start the store with \
-             --spill-dir so that others make room, or wait for room with --patience"
+             --spill-dir so that others make room, or wait for room with --timeout"
         ),
         Code::TooLarge => format!(
             "after {rows} rows a column is larger than the store, which holds {capacity}: \

@@ -1,6 +1,6 @@
 //! One module per command; this is the only table of them.
 
-mod connecting;
+mod connection;
 mod doctor;
 mod get;
 mod ingest;
@@ -12,7 +12,7 @@ mod remove;
 mod server;
 mod sort;
 mod sort_inputs;
-mod sort_spilling;
+mod sort_spill;
 mod sort_work;
 mod spark;
 mod stat;
@@ -23,7 +23,7 @@ use std::io::Write;
 
 use anyhow::Result;
 
-use self::connecting::connect;
+use self::connection::connect;
 use crate::arguments::{Arguments, Command};
 use crate::completion;
 use crate::output::Output;

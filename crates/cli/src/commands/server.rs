@@ -8,7 +8,7 @@ use plasmon_proto::settings::Settings;
 use rustix::process::{Pid, test_kill_process};
 use serde_json::json;
 
-use super::connecting;
+use super::connection;
 use crate::arguments::{Arguments, Start};
 use crate::failure::usage;
 use crate::output::{Output, bytes};
@@ -40,7 +40,7 @@ pub(super) fn start(arguments: &Arguments, start: &Start, output: &Output) -> Re
     }
     let options = StartOptions { settings, timeout: TIMEOUT, ..StartOptions::default() };
     let (started, replaced) = plasmon_client::start_or_take_over(&options)?;
-    let mut connect = connecting::options(arguments);
+    let mut connect = connection::options(arguments);
     connect.socket = Some(started.socket.clone());
     let status = Client::connect(&connect)?.status()?;
     let warning = warning(&status);

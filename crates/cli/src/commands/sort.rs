@@ -20,7 +20,7 @@ use serde_json::json;
 use crate::arguments::Sort;
 use crate::commands::get::replace;
 use crate::commands::sort_inputs::Inputs;
-use crate::commands::sort_spilling;
+use crate::commands::sort_spill;
 use crate::commands::sort_work::{Work, order};
 use crate::formats::{FileType, TableWriter, read_stream};
 use crate::output::Output;
@@ -57,7 +57,7 @@ pub(super) fn sort(
 /// Sorts into a file; how many rows there were.
 fn into_file(inputs: Inputs, work: &Work<'_>, out: &Path) -> Result<usize> {
     if let Plan::Spill { memory_bytes } = work.plan(&inputs, None)? {
-        return sort_spilling::into_file(inputs, work, memory_bytes, out);
+        return sort_spill::into_file(inputs, work, memory_bytes, out);
     }
     let table = inputs.table()?;
     let sorted =
@@ -79,14 +79,14 @@ fn into_store(
     let partitions = Partitions { store, name: Some(name.clone()), options };
     let sealed = match work.plan(&inputs, Some(room))? {
         Plan::Spill { memory_bytes } => {
-            sort_spilling::into_store(inputs, work, memory_bytes, &partitions)
+            sort_spill::into_store(inputs, work, memory_bytes, &partitions)
         }
         Plan::InMemory { or_spill_with } => {
             match (in_memory(inputs, work, &partitions), or_spill_with) {
                 (Err(error), Some(memory_bytes)) if is_no_room(&error) => {
                     // All partitions at once are too much beside what others have in the store.
                     let inputs = Inputs::open(connect, &work.sort.inputs)?;
-                    sort_spilling::into_store(inputs, work, memory_bytes, &partitions)
+                    sort_spill::into_store(inputs, work, memory_bytes, &partitions)
                 }
                 (outcome, _) => outcome,
             }

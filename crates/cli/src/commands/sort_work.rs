@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow, bail};
 use plasmon_sort::{Job, Progress, SortKey, Table};
-use plasmon_sort_store::{NoRoom, Plan, Resources, Short, Spill, StoreRoom, available_bytes, plan};
+use plasmon_sort_store::{
+    NoRoom, Plan, Resources, Shortage, Spill, StoreRoom, available_bytes, plan,
+};
 
 use crate::arguments::Sort;
 use crate::commands::sort_inputs::Inputs;
@@ -97,15 +99,15 @@ pub(super) fn order(text: &str, nulls_first: bool) -> Result<Vec<SortKey>> {
 }
 
 fn no_room(error: NoRoom) -> anyhow::Error {
-    let NoRoom { short, needed_bytes, found_bytes } = error;
-    match short {
-        Short::Store | Short::StoreWithoutSpill => anyhow!(
+    let NoRoom { shortage, needed_bytes, found_bytes } = error;
+    match shortage {
+        Shortage::Store | Shortage::StoreWithoutSpill => anyhow!(
             "the sorted rows need about {} and the store has {}: start it with more capacity or \
              with a spill folder, or sort into a file with --out",
             bytes(needed_bytes),
             bytes(found_bytes)
         ),
-        Short::Memory => error.into(),
+        Shortage::Memory => error.into(),
     }
 }
 

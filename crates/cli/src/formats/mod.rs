@@ -5,20 +5,20 @@
 //! [`InputFile::write`] writes them where the object is being created.
 
 mod file_type;
+mod input;
 mod npy;
-mod opening;
+mod output;
 mod parquet;
 mod parquet_file;
 mod rows;
 mod shape;
 mod table;
-mod writing;
 
 pub(crate) use file_type::{FileType, stem};
+pub(crate) use output::TableWriter;
 pub(crate) use rows::{TableFile, open_all};
 pub(crate) use shape::Shape;
 pub(crate) use table::{Table, read_stream};
-pub(crate) use writing::TableWriter;
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -28,7 +28,7 @@ use anyhow::{Context, Result, bail};
 use plasmon_columns::Batches;
 use plasmon_proto::object::tag;
 
-use self::opening::{open, unreadable};
+use self::input::{open, unreadable};
 use crate::arguments::Format;
 
 /// A file that is about to become an object.

@@ -14,7 +14,7 @@ use arrow_schema::{Schema, SchemaRef};
 use plasmon_files::{Columns, TextFile, TextFormat};
 
 use super::file_type::FileType;
-use super::opening::{open, unreadable};
+use super::input::{open, unreadable};
 use super::parquet_file;
 use super::table::Table;
 use crate::arguments::Format;

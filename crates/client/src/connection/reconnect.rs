@@ -136,7 +136,7 @@ impl Connection {
         }
         let left = Arc::clone(session);
         self.sessions.append_after(session, Arc::new(fresh));
-        left.wake_housekeeping();
+        left.wake_idle_thread();
         Ok(Replacement { connection: welcomed.connection, epoch, is_another_store })
     }
 }

@@ -14,7 +14,7 @@
 //! its daemon: one that was restarted knows nothing of it, and the bytes stay readable here and
 //! nowhere else.
 
-pub(crate) mod sealing;
+pub(crate) mod seal;
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -69,7 +69,7 @@ pub struct GrowOptions {
     /// Whether it may become much longer than that.
     pub open_ended: bool,
     /// For how long to wait for room while the store is full, before that is an error.
-    pub patience: Duration,
+    pub timeout: Duration,
     /// What the store may do with the sealed object when memory is short.
     pub policy: Policy,
     /// Whether it is deleted with the last composite object that holds it, or with this client if
@@ -90,7 +90,7 @@ pub struct GrowingObject {
     sealed: AtomicBool,
     /// The request for the next part, whose reply was not read yet.
     asked: Option<u64>,
-    patience: Duration,
+    timeout: Duration,
 }
 
 /// Tries until there is room or the deadline has passed. The store does not announce that it has
@@ -125,7 +125,7 @@ fn begin_growing(
     let id = process.new_id();
     let traits = Traits { policy: options.policy, owned: options.owned, ..Traits::default() };
     let bytes = options.bytes_hint.max(STEP_BYTES_MIN as u64);
-    let deadline = Deadline::after(options.patience);
+    let deadline = Deadline::after(options.timeout);
     let (granted, map) = loop {
         let open_ended = options.open_ended || options.bytes_hint == 0;
         let request = Request::CreateGrowing { id, traits, bytes, open_ended };
@@ -145,7 +145,7 @@ fn begin_growing(
         }
     };
     let extent = granted.range.extent;
-    let (asked, patience) = (None, options.patience);
+    let (asked, timeout) = (None, options.timeout);
     let mut growing = GrowingObject {
         store: store.clone(),
         connection: Arc::clone(connection),
@@ -155,7 +155,7 @@ fn begin_growing(
         map: None,
         sealed: AtomicBool::new(false),
         asked,
-        patience,
+        timeout,
     };
     // From here on, dropping it gives the memory back.
     growing.map = Some(map?);
@@ -230,7 +230,7 @@ impl GrowingObject {
     /// Like [`Self::ensure`], but asks for no more than this, now and ahead: for sizes that are
     /// known.
     pub fn ensure_exactly(&mut self, bytes: usize) -> Result<()> {
-        let deadline = Deadline::after(self.patience);
+        let deadline = Deadline::after(self.timeout);
         while bytes > self.granted() {
             self.connection.check_ours(GROWING, self.id)?;
             self.take_asked()?;
@@ -275,7 +275,7 @@ impl GrowingObject {
     fn grow_to(&mut self, bytes: usize) -> Result<()> {
         self.connection.check_ours(GROWING, self.id)?;
         self.take_asked()?;
-        let deadline = Deadline::after(self.patience);
+        let deadline = Deadline::after(self.timeout);
         while bytes > self.granted() {
             let generous = self.granted() + self.step();
             patiently(deadline, || match self.ask_for(bytes.max(generous)) {

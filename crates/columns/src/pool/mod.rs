@@ -19,10 +19,10 @@
 
 mod allocation;
 mod blocks;
-mod sharing;
+mod share;
 mod slabs;
 mod stats;
 
 pub use allocation::Pool;
-pub use sharing::ShareOutcome;
+pub use share::ShareOutcome;
 pub use stats::PoolStats;

@@ -86,7 +86,7 @@ impl Layout {
         FutexEvent::new(&self.0.shared(MAIL_AT, 1)[0])
     }
 
-    /// What the client's housekeeping sleeps on until extents that it has mapped are gone.
+    /// What the client's idle thread sleeps on until extents that it has mapped are gone.
     pub(super) fn gone(&self) -> FutexEvent<'_> {
         FutexEvent::new(&self.0.shared(GONE_AT, 1)[0])
     }

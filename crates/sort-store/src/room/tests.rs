@@ -36,7 +36,7 @@ fn rows_a_quarter_more_and_what_is_read_from_files_must_fit() {
     assert_eq!(plan(sizes, &to_file(6000), Spill::Auto), in_memory);
     assert!(matches!(plan(sizes, &to_file(5999), Spill::Auto), Ok(Plan::Spill { .. })));
     assert!(matches!(plan(sizes, &to_file(GIB), Spill::Always), Ok(Plan::Spill { .. })));
-    let refused = NoRoom { short: Short::Memory, needed_bytes: 6000, found_bytes: 5999 };
+    let refused = NoRoom { shortage: Shortage::Memory, needed_bytes: 6000, found_bytes: 5999 };
     assert_eq!(plan(sizes, &to_file(5999), Spill::Never), Err(refused));
     assert_eq!(refused.to_string(), "the sort needs 6,000 bytes and this process can use 5,999");
     let huge = Sizes { rows_bytes: u64::MAX, file_bytes: u64::MAX };
@@ -46,14 +46,14 @@ fn rows_a_quarter_more_and_what_is_read_from_files_must_fit() {
 #[test]
 fn rows_must_fit_the_store_or_its_spill_tier() {
     let full = StoreRoom { spills: false, ..store(1000) };
-    let refused = NoRoom { short: Short::Store, needed_bytes: 1001, found_bytes: 1000 };
+    let refused = NoRoom { shortage: Shortage::Store, needed_bytes: 1001, found_bytes: 1000 };
     for spill in [Spill::Auto, Spill::Always, Spill::Never] {
         assert_eq!(plan(rows(1001), &to_store(GIB, full), spill), Err(refused));
     }
     assert!(plan(rows(1000), &to_store(GIB, full), Spill::Auto).is_ok());
     let spilling = to_store(GIB, store(1000));
     assert!(matches!(plan(rows(1001), &spilling, Spill::Auto), Ok(Plan::Spill { .. })));
-    let refused = NoRoom { short: Short::StoreWithoutSpill, ..refused };
+    let refused = NoRoom { shortage: Shortage::StoreWithoutSpill, ..refused };
     assert_eq!(plan(rows(1001), &spilling, Spill::Never), Err(refused));
 }
 

@@ -10,7 +10,7 @@ use arrow_schema::SchemaRef;
 use super::runs::{Block, Means, Runs};
 use crate::error::Result;
 use crate::job::{Create, Job, Partition};
-use crate::sorting::sort;
+use crate::sorter::sort;
 use crate::table::{Table, sorted_schema};
 
 /// The first row of a block: a place in the order of all rows.

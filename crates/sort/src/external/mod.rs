@@ -29,7 +29,7 @@ use crate::error::{Error, Result};
 use crate::heap::Heap;
 use crate::job::{Job, PARTITIONS_MAX};
 use crate::order::SortKey;
-use crate::sorting::sort;
+use crate::sorter::sort;
 use crate::table::{Table, codes};
 
 /// Memory for each byte of a run or of a partition: itself, its sorted rows, and what a sort takes

@@ -12,8 +12,8 @@
 mod column;
 mod error;
 mod flat;
-mod reading;
+mod reader;
 
 pub use column::Column;
 pub use error::Error;
-pub use reading::open;
+pub use reader::open;

@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use plasmon_client::Client;
 
 use crate::arguments::Arguments;
-use crate::commands::connecting::options;
+use crate::commands::connection::options;
 use crate::commands::doctor::{Check, Verdict, check};
 
 use super::archive::Archive;

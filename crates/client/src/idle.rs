@@ -30,22 +30,22 @@ const LOOK_AROUND: Duration = Duration::from_secs(10);
 
 /// This client has memory mapped that stays until it unmaps it: from now on it does so also
 /// while it idles.
-pub(crate) fn start_housekeeping(connection: &Connection) {
+pub(crate) fn start_idle_thread(connection: &Connection) {
     let sleeps_on = edge::is_broken(Mutation::SleepOn);
-    if sleeps_on || connection.housekeeping.swap(true, Ordering::AcqRel) {
+    if sleeps_on || connection.idle_thread.swap(true, Ordering::AcqRel) {
         return;
     }
     let weak = Weak::clone(&connection.me);
     let spawned = edge::start_thread("plasmon-memory", STACK_BYTES, move || run(&weak));
     if let Err(error) = spawned {
-        connection.housekeeping.store(false, Ordering::Release);
+        connection.idle_thread.store(false, Ordering::Release);
         tracing::warn!(%error, "memory of deleted objects stays until the next operation");
     }
 }
 
 impl Session {
     /// Has the thread look around, because there is another session or no process any more.
-    pub(crate) fn wake_housekeeping(&self) {
+    pub(crate) fn wake_idle_thread(&self) {
         let woken = self.channel().map(|it| it.reader.channel().gone().wake());
         if let Some(Err(error)) = woken {
             tracing::warn!(%error, "cannot wake the thread that unmaps memory");

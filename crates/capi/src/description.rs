@@ -8,7 +8,7 @@ use crate::arguments::{
     borrow, borrow_mut, check_out, clear_out, filter, give, take_back, write_out,
 };
 use crate::boundary::{PLASMON_END, PLASMON_OK, done, run, value};
-use crate::connecting::plasmon_store;
+use crate::connection::plasmon_store;
 use crate::id::plasmon_id;
 
 const NAME_TEXT_BYTES: usize = plasmon_proto::limits::NAME_BYTES_MAX + 1;

@@ -9,7 +9,7 @@ use crate::arguments::{
     borrow, borrow_mut, check_out, clear_out, filter, give, take_back, timeout, write_out,
 };
 use crate::boundary::{done, value};
-use crate::connecting::plasmon_store;
+use crate::connection::plasmon_store;
 use crate::id::plasmon_id;
 
 /// A subscription, as C sees it: opaque.

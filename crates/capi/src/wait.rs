@@ -8,7 +8,7 @@ use crate::arguments::{
     array_mut, borrow, borrow_mut, check_out, clear_out, give, take_back, timeout, write_out,
 };
 use crate::boundary::{PLASMON_END, PLASMON_OK, PLASMON_PENDING, done, run, value};
-use crate::connecting::plasmon_store;
+use crate::connection::plasmon_store;
 use crate::id::{ids, plasmon_id};
 
 /// A wait in progress, as C sees it: opaque.

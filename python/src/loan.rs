@@ -11,7 +11,7 @@
 use std::ffi::c_int;
 
 use plasmon_cpython::buffer::{Flat, fill};
-use plasmon_cpython::ending::in_drop;
+use plasmon_cpython::destructor::in_drop;
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;

@@ -7,7 +7,7 @@ use plasmon_client::Buffer;
 
 use crate::arguments::{array_mut, borrow, clear_out, give, take_back, timeout, write_out};
 use crate::boundary::{PLASMON_OK, done, failed, value};
-use crate::connecting::plasmon_store;
+use crate::connection::plasmon_store;
 use crate::id::{ids, plasmon_id};
 
 /// A pinned object, as C sees it: opaque.

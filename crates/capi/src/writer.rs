@@ -11,7 +11,7 @@ use crate::arguments::{
     write_optional, write_out,
 };
 use crate::boundary::{PLASMON_OK, done, value};
-use crate::connecting::plasmon_store;
+use crate::connection::plasmon_store;
 use crate::id::{self, name_of, plasmon_id};
 
 /// An object under construction, as C sees it: opaque.
