@@ -31,9 +31,8 @@ impl<D: Directory> Store<D> {
         let Some(mut client) = self.sessions.clients.disconnect(no) else { return };
         let creating = std::mem::take(&mut client.creating).into_iter().collect();
         self.work.leave(Leftover::Creating(client.session, creating));
-        self.work.leave(Leftover::Unattached(
-            std::mem::take(&mut client.unattached).into_keys().collect(),
-        ));
+        let unattached = std::mem::take(&mut client.unattached).into_iter().collect();
+        self.work.leave(Leftover::Unattached(unattached));
         for scope in client.scopes.take_all() {
             let unpublished = self.objects.unpublished(client.session, &scope);
             self.work.leave(Leftover::Scope(unpublished));

@@ -54,8 +54,9 @@ pub(crate) struct Work {
 pub(crate) enum Leftover {
     /// Objects that a session was creating, which will never be sealed.
     Creating(u32, Vec<ObjectId>),
-    /// Owned objects of which it made no composite, while they still are theirs.
-    Unattached(Vec<ObjectId>),
+    /// Owned objects of which it made no composite: these incarnations, as others may have their
+    /// ids by now.
+    Unattached(Vec<(ObjectId, u64)>),
     /// What a session made in a scope that was not published.
     Scope(UnpublishedObjects),
     /// What is in a namespace that it had adopted.
@@ -88,9 +89,8 @@ pub(crate) struct ReturnedLeases {
 impl Leftover {
     fn is_empty(&self) -> bool {
         match self {
-            Self::Creating(_, ids) | Self::Unattached(ids) | Self::Unnamed(_, ids) => {
-                ids.is_empty()
-            }
+            Self::Creating(_, ids) | Self::Unnamed(_, ids) => ids.is_empty(),
+            Self::Unattached(objects) => objects.is_empty(),
             Self::Leases(lent) => lent.leases.is_empty() && !lent.gone,
             Self::Extents(_) => false,
             Self::Scope(unpublished) => unpublished.is_empty(),

@@ -1,10 +1,12 @@
 //! Composite objects and their members.
 
 use plasmon_proto::message::Request;
+use plasmon_proto::ring::{self, Submission};
 use plasmon_proto::{Attributes, Code, ObjectState};
 
 use super::{Put, World, id};
 use crate::Config;
+use crate::event::Event;
 
 const MIB: u64 = 1 << 20;
 
@@ -77,10 +79,39 @@ fn an_owned_object_is_deleted_with_its_creator_whatever_had_its_id_before() {
     world.disconnect(reader);
 }
 
+/// What a client had put into no composite was deleted after it by its ids, a piece at a time. An
+/// owned object that another client had put under such an id between two pieces was deleted, too.
+#[test]
+fn an_owned_object_stays_when_the_creator_of_an_earlier_one_of_its_id_is_gone() {
+    let mut world = World::with_capacity(16 * MIB);
+    let (other, creator) = (world.connect(1), world.connect(2));
+    world.put(creator, Put::new(5, 100).owned()).unwrap();
+    // What it was creating is the first piece, which the event does itself.
+    world.submit(creator, Submission::Announce { id: id(6) }).unwrap();
+    let later = Put::new(5, 200).owned();
+    let range = world.lease(other, later.sizes.footprint().unwrap()).unwrap().range;
+    let (Put { id, sizes, traits, .. }, placement) = (later, range.placement());
+    let put = Submission::Put(ring::Put { id, placement, sizes, traits });
+    for event in [
+        Event::Disconnect(creator),
+        Event::Submit(other, 100, Submission::Delete { id }, None),
+        Event::Submit(other, 101, put, Some(Attributes::default())),
+    ] {
+        world.store.step(world.now_ms, event, &mut world.effects);
+    }
+    assert!(world.store.has_work(), "the creator's other objects are the next piece");
+    world.pass(20);
+    let found = world.store.stat(&id).map(|found| (found.state, found.sizes));
+    assert_eq!(found, Some((Sealed, sizes)));
+    // It is deleted with its own creator.
+    world.disconnect(other);
+    assert_eq!(world.status().used_bytes, 0);
+}
+
 #[test]
 fn members_must_be_there() {
     let mut world = world();
-    world.submit(CLIENT, plasmon_proto::ring::Submission::Announce { id: id(5) }).unwrap();
+    world.submit(CLIENT, Submission::Announce { id: id(5) }).unwrap();
     for (number, state) in [(5, ObjectState::Creating), (6, Absent), (20, Absent)] {
         assert_eq!(world.state(number), state);
         let put = Put::new(20, 0).of(&[1, number]);

@@ -42,7 +42,7 @@ impl<D: Directory> Store<D> {
         if let Some(left) = self.work.left.pop_front() {
             let rest = match left {
                 Leftover::Creating(session, ids) => Some(self.end_creations(session, ids)),
-                Leftover::Unattached(ids) => Some(self.end_unattached(ids)),
+                Leftover::Unattached(objects) => Some(self.end_unattached(objects)),
                 Leftover::Scope(unpublished) => {
                     Some(Leftover::Scope(self.delete_unpublished(unpublished)))
                 }
@@ -86,14 +86,17 @@ impl<D: Directory> Store<D> {
     }
 
     /// The creator of these owned objects left before it made a composite of them.
-    fn end_unattached(&mut self, mut ids: Vec<ObjectId>) -> Leftover {
-        let piece = ids.split_off(ids.len().saturating_sub(PIECE));
-        let entries = piece.into_iter().filter_map(|id| self.objects.find(&id));
+    fn end_unattached(&mut self, mut objects: Vec<(ObjectId, u64)>) -> Leftover {
+        let piece = objects.split_off(objects.len().saturating_sub(PIECE));
+        let found = |(id, serial): (ObjectId, u64)| {
+            // Another client may have put an object under the id since then.
+            self.objects.find(&id).filter(|entry| entry.serial == serial)
+        };
         let unattached = |entry: &Entry| self.objects.records.get(entry.record).is(UNATTACHED);
-        let unattached: Vec<_> = entries.filter(unattached).collect();
+        let unattached: Vec<_> = piece.into_iter().filter_map(found).filter(unattached).collect();
         self.hide_deleted(unattached);
         self.collect_fresh();
-        Leftover::Unattached(ids)
+        Leftover::Unattached(objects)
     }
 
     fn end_waits(&mut self, mut waiters: Vec<WaiterNo>) -> Leftover {
