@@ -37,7 +37,9 @@ pub(crate) struct DeferredFrees {
     any_freed: bool,
     /// How long they are left alone, and when to look again.
     retry_ms: u64,
-    due_ms: Option<u64>,
+    retry_due_ms: Option<u64>,
+    /// When to look for the fresh ones. Deleting more must not put the others off.
+    fresh_due_ms: Option<u64>,
 }
 
 /// Which of the objects that were found pinned are looked for again.
@@ -55,11 +57,11 @@ impl DeferredFrees {
     }
 
     pub(crate) fn due_ms(&self) -> Option<u64> {
-        self.due_ms
+        self.fresh_due_ms.into_iter().chain(self.retry_due_ms).min()
     }
 
     pub(crate) fn is_due(&self, now_ms: u64) -> bool {
-        self.due_ms.is_some_and(|at_ms| at_ms <= now_ms)
+        self.due_ms().is_some_and(|at_ms| at_ms <= now_ms)
     }
 
     /// Whether a deleted object of this serial waits for its pins.
@@ -84,13 +86,13 @@ impl DeferredFrees {
     /// A hidden object of an earlier daemon.
     pub(crate) fn adopt(&mut self, serial: u64, record: u32, now_ms: u64) {
         self.pinned.insert(serial, record);
-        self.due_ms = Some(now_ms);
+        self.retry_due_ms = Some(now_ms);
     }
 
     /// An object was hidden that was not looked for in the ledgers yet.
     pub(crate) fn add(&mut self, record: u32, now_ms: u64) {
         self.fresh.push(record);
-        self.due_ms = Some(now_ms);
+        self.fresh_due_ms = Some(now_ms);
     }
 
     fn keep(&mut self, serial: u64, record: u32) {
@@ -108,7 +110,15 @@ impl DeferredFrees {
         }
     }
 
-    /// All that are pinned were looked for, or none were due: when to look again.
+    /// A piece of those that are pinned was looked for: the others are due from this serial on.
+    fn go_on_from(&mut self, serial: u64, now_ms: u64) {
+        self.next = serial;
+        self.retry_due_ms = Some(now_ms);
+        self.fresh_due_ms = None;
+    }
+
+    /// All that are pinned were looked for, or the fresh ones alone: when to look again. What is
+    /// left of the fresh ones is the work of the next event.
     fn rest(&mut self, now_ms: u64, round_is_over: bool) {
         if std::mem::take(&mut self.any_freed) {
             self.retry_ms = RETRY_MS;
@@ -118,10 +128,11 @@ impl DeferredFrees {
             self.retry_ms = (2 * self.retry_ms).clamp(RETRY_MS, RETRY_MS_MAX);
             self.next = 0;
         }
-        self.due_ms = match (self.pinned.is_empty(), self.due_ms) {
+        self.fresh_due_ms = None;
+        self.retry_due_ms = match (self.pinned.is_empty(), self.retry_due_ms) {
             (true, _) => None,
-            // What is due later than now stays so.
-            (false, Some(due_ms)) if due_ms > now_ms && !round_is_over => Some(due_ms.min(at_ms)),
+            // What is due stays so.
+            (false, Some(due_ms)) if !round_is_over => Some(due_ms.min(at_ms)),
             (false, _) => Some(at_ms),
         };
     }

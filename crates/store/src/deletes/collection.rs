@@ -76,13 +76,12 @@ impl<D: Directory> Store<D> {
         self.objects.hide(&entries);
         for entry in &entries {
             self.objects.take_off_lists(entry);
-            self.objects.deferred_frees.fresh.push(entry.record);
+            self.objects.deferred_frees.add(entry.record, self.now_ms);
         }
         self.objects.remember_end(&entries, ObjectState::Deleted);
         for entry in &entries {
             self.announce_ended(entry, ObjectState::Deleted);
         }
-        self.objects.deferred_frees.due_ms = Some(self.now_ms);
     }
 
     /// Frees what was deleted lately and is not pinned, and the members that this lets go; the next
@@ -103,8 +102,7 @@ impl<D: Directory> Store<D> {
         }
         match self.collect(Again::From(self.objects.deferred_frees.next), &[], |_, _| {}) {
             Some(next) => {
-                self.objects.deferred_frees.next = next;
-                self.objects.deferred_frees.due_ms = Some(self.now_ms);
+                self.objects.deferred_frees.go_on_from(next, self.now_ms);
                 self.note_collecting();
             }
             None => self.schedule_collecting(true),

@@ -8,6 +8,7 @@ use plasmon_proto::{Attributes, Code, Name, ObjectState};
 
 use super::{Put, World, id, sizes};
 use crate::Effect;
+use crate::deletes::RETRY_MS_MAX;
 use crate::event::{Event, SealTarget};
 
 const MIB: u64 = 1 << 20;
@@ -277,6 +278,30 @@ fn a_delete_through_the_ring_is_seen_at_once_and_freed_at_the_next_tick() {
     assert_eq!(world.store.next_deadline(), Some(world.now_ms));
     world.pass(0);
     assert_eq!((world.status().lingering, world.status().used_bytes), (0, 0));
+}
+
+/// Each delete put the look for what had been found pinned off. With one delete after another,
+/// memory that no client read any more was not free until there was none left.
+#[test]
+fn deletes_do_not_put_off_the_look_for_what_was_pinned() {
+    let mut world = World::with_capacity(16 * MIB);
+    let client = world.connect(1);
+    for number in [1, 2] {
+        world.put(client, Put::new(number, 1000)).unwrap();
+    }
+    let serial = world.pin(1);
+    assert_eq!(world.delete(client, 1), None);
+    world.pass(20);
+    assert_eq!(world.status().lingering, 1);
+    world.unpin(serial);
+    let before_ms = world.now_ms;
+    while world.status().lingering > 0 {
+        world.put(client, Put::new(3, 1000)).unwrap();
+        assert_eq!(world.delete(client, 3), None);
+        world.pass(10);
+        assert!(world.now_ms <= before_ms + RETRY_MS_MAX, "it is looked for after a while");
+    }
+    assert_eq!(world.status().used_bytes, 1024);
 }
 
 #[test]
