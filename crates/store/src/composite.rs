@@ -11,12 +11,17 @@
 //! when it is read. Members with policy cache stay, and are deleted with the composite.
 //!
 //! An owned member that is in no composite when its creator disconnects is deleted then.
+//!
+//! Every object is held exactly as often as composites name it whose memory is not free. A member
+//! that an earlier daemon lost, or has in a tier that cannot be read yet, is held in its absence:
+//! what comes under its id is held from the start.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use plasmon_proto::{Code, ObjectId, ObjectState};
 
 use crate::clients::Clients;
+use crate::extras::Holds;
 use crate::objects::Objects;
 use crate::ports::{Directory, Entry};
 use crate::records::{CACHE, SPILLING, UNATTACHED};
@@ -52,6 +57,8 @@ impl<D: Directory> Store<D> {
                 if extras.holders == 0 && (spilled.meta.traits.owned || expired) {
                     self.drop_spilled(&id, ObjectState::Deleted);
                 }
+            } else {
+                self.objects.let_absent_go(&id);
             }
         }
         self.hide_deleted(ended);
@@ -101,6 +108,23 @@ impl<D: Directory> Objects<D> {
                 self.records.unlist(entry.record);
             } else if let Some(spilled) = self.tier.get_mut(id) {
                 spilled.extras.holders += 1;
+            } else {
+                self.absent_members.entry(*id).or_default().holders += 1;
+            }
+        }
+    }
+
+    /// How often composites name an object that comes to be now.
+    pub(crate) fn take_absent(&mut self, id: &ObjectId) -> Option<Holds> {
+        if self.absent_members.is_empty() { None } else { self.absent_members.remove(id) }
+    }
+
+    /// A composite is gone that named an object which is not there.
+    fn let_absent_go(&mut self, id: &ObjectId) {
+        if let Some(holds) = self.absent_members.get_mut(id) {
+            holds.holders = holds.holders.saturating_sub(1);
+            if holds.holders == 0 {
+                self.absent_members.remove(id);
             }
         }
     }
@@ -121,6 +145,8 @@ impl<D: Directory> Objects<D> {
                 }
             } else if let Some(spilled) = self.tier.get_mut(id) {
                 spilled.extras.holders_spilled += 1;
+            } else if let Some(holds) = self.absent_members.get_mut(id) {
+                holds.spilled += 1;
             }
         }
     }
@@ -135,6 +161,8 @@ impl<D: Directory> Objects<D> {
             } else if let Some(spilled) = self.tier.get_mut(id) {
                 let extras = &mut spilled.extras;
                 extras.holders_spilled = extras.holders_spilled.saturating_sub(1);
+            } else if let Some(holds) = self.absent_members.get_mut(id) {
+                holds.spilled = holds.spilled.saturating_sub(1);
             }
         }
     }

@@ -14,7 +14,20 @@ pub(crate) struct Extras {
     pub(crate) holders_spilled: u32,
 }
 
+/// How often composites name an object that is not there, and how many of them are in the tier.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Holds {
+    pub(crate) holders: u32,
+    pub(crate) spilled: u32,
+}
+
 impl Extras {
+    /// The object is there from now on: composites that name it hold it.
+    pub(crate) fn take_holds(&mut self, holds: Holds) {
+        self.holders += holds.holders;
+        self.holders_spilled += holds.spilled;
+    }
+
     /// Whether a composite in memory holds it: then a client may read it without a pin on it.
     pub(crate) fn is_in_use(&self) -> bool {
         self.holders > self.holders_spilled

@@ -10,7 +10,7 @@ use plasmon_proto::{Name, ObjectId, ObjectState};
 use crate::construction::PendingObjects;
 use crate::deferred_delete::DeferredDeletes;
 use crate::deletes::DeferredFrees;
-use crate::extras::Extras;
+use crate::extras::{Extras, Holds};
 use crate::ports::{Directory, Entry};
 use crate::recent_ends::RecentEnds;
 use crate::records::{CACHE, EXTRAS, HIDDEN, Records, SPILLING};
@@ -38,6 +38,8 @@ pub(crate) struct Objects<D> {
     pub(crate) expiries: BTreeSet<(u64, ObjectId, u64)>,
     /// Members whose composite is gone and which were not looked at since.
     pub(crate) detached_members: Vec<ObjectId>,
+    /// Members that are not there, of composites of an earlier daemon.
+    pub(crate) absent_members: BTreeMap<ObjectId, Holds>,
     pub(crate) recent_ends: RecentEnds,
 }
 
@@ -78,6 +80,7 @@ impl<D: Directory> Objects<D> {
             deferred_deletes: DeferredDeletes::default(),
             expiries: BTreeSet::new(),
             detached_members: Vec::new(),
+            absent_members: BTreeMap::new(),
             recent_ends: RecentEnds::default(),
         }
     }

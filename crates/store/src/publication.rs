@@ -17,7 +17,10 @@ use crate::store::Store;
 impl<D: Directory> Store<D> {
     /// Makes an object visible. Its memory is charged already, its members are checked.
     pub(crate) fn publish(&mut self, object: NewObject) {
-        let NewObject { id, serial, range, meta, owner, extras } = object;
+        let NewObject { id, serial, range, meta, owner, mut extras } = object;
+        if let Some(holds) = self.objects.take_absent(&id) {
+            extras.get_or_insert_default().take_holds(holds);
+        }
         let mut flags = if self.is_evictable(meta.traits.policy) { CACHE } else { 0 };
         if extras.is_some() {
             flags |= EXTRAS;

@@ -194,7 +194,10 @@ impl<D: Directory> Store<D> {
                 self.objects.unspill(object.id, object.serial, &mut self.out);
                 continue;
             }
-            let extras = recovered_extras(&object);
+            let mut extras = recovered_extras(&object);
+            if let Some(holds) = self.objects.take_absent(&object.id) {
+                extras.take_holds(holds);
+            }
             if let Some(expires_ms) = extras.expires_ms {
                 self.objects.expiries.insert((expires_ms, object.id, object.serial));
             }

@@ -295,6 +295,10 @@ impl Store<TestDirectory> {
         }
         let lives =
             |id: &ObjectId| self.objects.find(id).is_some() || self.objects.tier.get(id).is_some();
-        assert!(held.keys().all(lives), "members live");
+        let absent: BTreeMap<ObjectId, (u32, u32)> =
+            held.into_iter().filter(|(id, _)| !lives(id)).collect();
+        let known = self.objects.absent_members.iter();
+        let known = known.map(|(id, holds)| (*id, (holds.holders, holds.spilled))).collect();
+        assert_eq!(absent, known, "members live, or were lost by an earlier daemon");
     }
 }

@@ -506,3 +506,52 @@ fn a_time_to_live_counts_from_the_seal_also_after_a_restart() {
     world.event(Event::Tick);
     assert_eq!(world.states(&[1, 2]), [Deleted, Deleted]);
 }
+
+fn group(members: &[u64]) -> Attributes {
+    let members = members.iter().map(|number| id(*number)).collect();
+    Attributes { members, ..Attributes::default() }
+}
+
+/// Composites of an earlier daemon did not hold members that were in a tier which could not be read
+/// at first: once it could be, the members were deleted, and the composites stayed.
+#[test]
+fn a_composite_holds_members_that_come_with_a_late_tier() {
+    let left = StoreRemains::default().extent(ARENA, MIB, false);
+    let left = left.full_object(1, ARENA, 0, group(&[2, 3, 2]), false);
+    let files = StoreRemains::default().spilled(2, 12).spilled(3, 13).objects;
+    let (mut world, _) = left.recover(Config::new(16 * MIB));
+    let client = world.connect(1);
+    world.tier = files.iter().map(|object| (object.serial, object.id)).collect();
+    let mut effects = Vec::new();
+    world.store.adopt_tier(1_000_500, files, &mut effects);
+    world.do_all(effects);
+    assert_eq!(world.store.stat(&id(2)).unwrap().holders, 2);
+    for number in [2, 3] {
+        assert_eq!(world.delete(client, number), Some(Code::InUse));
+    }
+    assert_eq!(world.delete(client, 1), None);
+    for number in [2, 3] {
+        assert_eq!(world.delete(client, number), None);
+    }
+}
+
+/// The member of a composite of an earlier daemon was lost. Another object was put under its id,
+/// and another composite of it. The first composite was deleted, and let go what it had never held:
+/// the object was deleted under the other composite.
+#[test]
+fn a_composite_lets_go_only_what_it_holds() {
+    for (first, second) in [(1, 10), (10, 1)] {
+        let left = StoreRemains::default().extent(ARENA, MIB, false);
+        let left = left.full_object(1, ARENA, 0, group(&[2]), false);
+        let (mut world, _) = left.recover(Config::new(16 * MIB));
+        let client = world.connect(1);
+        world.put(client, Put::new(2, 100).owned()).unwrap();
+        assert_eq!(world.store.stat(&id(2)).unwrap().holders, 1);
+        world.put(client, Put::new(10, 0).of(&[2])).unwrap();
+        assert_eq!(world.delete(client, first), None);
+        assert_eq!(world.states(&[first, second, 2]), [Deleted, Sealed, Sealed]);
+        assert_eq!(world.delete(client, second), None);
+        assert_eq!(world.state(2), Deleted);
+        assert_eq!(world.status().used_bytes, 0);
+    }
+}
