@@ -54,6 +54,10 @@ impl DeferredDeletes {
         {
             self.by_id.remove(&id);
         }
+        if self.is_empty() {
+            // Others than the look that is due remove them, too.
+            self.due_ms = None;
+        }
     }
 
     /// The object of a serial has another one from now on.

@@ -76,6 +76,27 @@ fn time_alone_finds_out() {
     assert_eq!(world.store.next_deadline(), None);
 }
 
+/// A question that found the last such object unread deleted it, and the next look stayed due: the
+/// daemon woke without a pause until another object was to be deleted this way.
+#[test]
+fn nothing_is_due_after_a_question_deleted_the_last_one() {
+    let questions: [fn() -> Request; 2] = [
+        || Request::Stat { id: id(1) },
+        || Request::List { filter: Default::default(), cursor: Default::default(), limit: 10 },
+    ];
+    for question in questions {
+        let mut world = world();
+        world.put(CLIENT, Put::new(1, 100)).unwrap();
+        let pin = world.pin(1);
+        delete_unused(&mut world, &[1]);
+        world.unpin(pin);
+        world.ask(CLIENT, question());
+        assert_eq!(world.state(1), Deleted);
+        world.pass(1000);
+        assert_eq!(world.store.next_deadline(), None);
+    }
+}
+
 #[test]
 fn another_object_of_the_same_id_is_not_meant() {
     let mut world = world();
