@@ -56,6 +56,7 @@ impl<D: Directory> Store<D> {
         let newest = objects.iter().map(|object| object.serial).max().unwrap_or(0);
         self.next_serial = self.next_serial.max(newest.saturating_add(1));
         self.objects.show_leaving(&mut objects);
+        self.objects.show_followers(&mut objects);
         let mut places = places::look_at(&objects, &extents, &self.space.memory);
         let broken: Vec<ObjectId> = places.broken.iter().map(|at| objects[*at].id).collect();
         let composites = self.adopt_objects(&mut objects, &places);
@@ -377,6 +378,33 @@ impl<D: Directory> Objects<D> {
             }
         }
         self.directory.set_leaving(None);
+    }
+
+    /// The daemon before may have ended in a look for the pins of deleted composites, for which it
+    /// hid their members, too. Readers of a composite have no pins on these. So members stay until
+    /// the memory of their composite is free, which then ends them. A later incarnation, in memory
+    /// or in the tier, is the member instead.
+    fn show_followers(&mut self, objects: &mut [RecoveredObject]) {
+        let in_memory = |it: &RecoveredObject| it.range.is_some();
+        let deleted = objects.iter().filter(|it| it.hidden && in_memory(it));
+        let named: BTreeSet<ObjectId> =
+            deleted.flat_map(|it| &it.attributes.members).copied().collect();
+        let order = |it: &RecoveredObject| (!it.hidden && in_memory(it), it.serial);
+        let mut last: BTreeMap<ObjectId, usize> = BTreeMap::new();
+        for (at, object) in objects.iter().enumerate().filter(|(_, it)| named.contains(&it.id)) {
+            let known = last.entry(object.id).or_insert(at);
+            if order(&objects[*known]) < order(object) {
+                *known = at;
+            }
+        }
+        for at in last.into_values() {
+            let object = &mut objects[at];
+            let follows = object.meta.traits.owned || object.attributes.ttl_ms.is_some();
+            if object.hidden && follows && object.range.is_some() {
+                self.directory.show(object.slot);
+                object.hidden = false;
+            }
+        }
     }
 
     fn discard(&mut self, object: &RecoveredObject) {

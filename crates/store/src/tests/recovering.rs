@@ -6,8 +6,9 @@ use plasmon_proto::ring::Submission;
 use plasmon_proto::{Attributes, Code, ObjectState, Policy};
 
 use super::{Put, TestDirectory, World, id, sizes};
+use crate::deletes::RETRY_MS_MAX;
 use crate::event::{ClientNo, Event, RecoveredExtent, RecoveredObject};
-use crate::ports::Entry;
+use crate::ports::{Directory as _, Entry};
 use crate::{Config, Effect, Store};
 
 const MIB: u64 = 1 << 20;
@@ -554,4 +555,35 @@ fn a_composite_lets_go_only_what_it_holds() {
         assert_eq!(world.state(2), Deleted);
         assert_eq!(world.status().used_bytes, 0);
     }
+}
+
+/// A daemon hides the owned members of a deleted composite for the look for pins. It was killed in
+/// that moment, and the next one took them for deleted: their memory was given to others while a
+/// reader of the composite, which has no pins on them, still read it.
+#[test]
+fn members_that_were_hidden_for_a_look_stay_as_long_as_their_composite() {
+    // An earlier incarnation of the first member is deleted and pinned.
+    let earlier = Attributes::default();
+    let mut left = StoreRemains::default()
+        .extent(ARENA, MIB, false)
+        .incarnation((2, 101), ARENA, 0, earlier, true)
+        .full_object(2, ARENA, 1024, Attributes::default(), true)
+        .full_object(3, ARENA, 2048, Attributes::default(), true)
+        .full_object(4, ARENA, 3072, group(&[3]), true)
+        .full_object(10, ARENA, 8192, group(&[2, 4]), true);
+    for object in &mut left.objects[..4] {
+        object.meta.traits.owned = true;
+        let (slot, mut entry) = (object.slot, left.directory.entry(object.slot));
+        entry.meta = object.meta;
+        left.directory.replace(slot, entry);
+    }
+    left.directory.pins = [(101, 1), (110, 1)].into();
+    let (mut world, broken) = left.recover(Config::new(16 * MIB));
+    world.pass(RETRY_MS_MAX);
+    assert_eq!((broken, world.states(&[2, 3, 4, 10])), (0, vec![Sealed, Sealed, Sealed, Absent]));
+    assert_eq!(world.store.stat(&id(2)).unwrap().holders, 1);
+    world.unpin(110);
+    world.pass(RETRY_MS_MAX);
+    assert_eq!(world.states(&[2, 3, 4, 10]), [Deleted, Deleted, Deleted, Absent]);
+    assert_eq!((world.status().objects, world.status().lingering), (0, 1));
 }
