@@ -95,9 +95,12 @@ impl DeferredFrees {
         self.fresh_due_ms = Some(now_ms);
     }
 
-    fn keep(&mut self, serial: u64, record: u32) {
+    /// It was found pinned, in whatever look: there is a time for the next one.
+    fn keep(&mut self, serial: u64, record: u32, now_ms: u64) {
         self.pinned.insert(serial, record);
         self.retry_ms = RETRY_MS;
+        let at_ms = now_ms.saturating_add(RETRY_MS);
+        self.retry_due_ms = Some(self.retry_due_ms.map_or(at_ms, |due_ms| due_ms.min(at_ms)));
     }
 
     /// The serials that are looked for again.

@@ -167,7 +167,7 @@ impl<D: Directory> Store<D> {
                 &mut self.out,
             );
         } else {
-            self.objects.deferred_frees.keep(entry.serial, entry.record);
+            self.objects.deferred_frees.keep(entry.serial, entry.record, self.now_ms);
         }
     }
 

@@ -25,6 +25,8 @@ impl Store<TestDirectory> {
         let waits: usize = self.sessions.clients.iter().map(|(_, client)| client.waits.len()).sum();
         assert_eq!(waits, self.sessions.waits.len(), "every waiter belongs to a client");
         assert!(self.objects.detached_members.is_empty(), "no member is forgotten");
+        let lingering = self.objects.deferred_frees.len();
+        assert!(lingering == 0 || self.next_deadline().is_some(), "what is deleted is looked for");
     }
 
     /// Every range in use with its charge.

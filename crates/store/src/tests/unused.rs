@@ -5,7 +5,8 @@ use plasmon_proto::{Code, ObjectState, Policy};
 
 use super::{Put, World, id};
 use crate::Config;
-use crate::event::ClientNo;
+use crate::deletes::RETRY_MS_MAX;
+use crate::event::{ClientNo, Event};
 
 const MIB: u64 = 1 << 20;
 const CLIENT: ClientNo = ClientNo(1);
@@ -95,6 +96,29 @@ fn nothing_is_due_after_a_question_deleted_the_last_one() {
         world.pass(1000);
         assert_eq!(world.store.next_deadline(), None);
     }
+}
+
+/// A look for room found that a deleted object is pinned, and set no time to look again: when the
+/// pin was gone, the object's memory was not free until something else was deleted.
+#[test]
+fn what_a_look_for_room_finds_pinned_is_looked_for_again() {
+    let mut world = world();
+    world.create_and_seal(CLIENT, &Put::new(1, 3 * MIB)).unwrap();
+    let serial = world.put(CLIENT, Put::new(2, 100)).map(|_| world.pin(2)).unwrap();
+    world.unpin(serial);
+    let Put { id: large, sizes, traits, .. } = Put::new(3, 2 * MIB);
+    let create = Request::Create { id: large, sizes, traits, strict: false };
+    for (number, request) in [(900, Request::DeleteUnused { ids: vec![id(2)] }), (901, create)] {
+        let event = Event::Request(CLIENT, number, request);
+        world.store.step(world.now_ms, event, &mut world.effects);
+        // A client read it just before it was hidden.
+        world.store.directory_mut().pins.insert(serial, 1);
+    }
+    world.pass(0);
+    assert_eq!((world.state(2), world.status().lingering), (Deleted, 1));
+    world.unpin(serial);
+    world.pass(RETRY_MS_MAX);
+    assert_eq!(world.status().lingering, 0);
 }
 
 #[test]
