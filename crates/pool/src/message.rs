@@ -119,6 +119,8 @@ pub enum Standing {
     Held,
     /// It was made here, and its commit has not been answered yet.
     Unanswered,
+    /// It is on its way here.
+    Arriving,
 }
 
 /// Why a holder does not serve a transfer.

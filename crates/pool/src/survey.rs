@@ -18,7 +18,7 @@ pub(crate) fn entries<'a>(
 ) -> impl Iterator<Item = CopyEntry> + 'a {
     let pulls = pulls.iter().map(|wish| {
         let Wish { id, birth, content, .. } = *wish;
-        CopyEntry { id, birth, content, standing: Standing::Held }
+        CopyEntry { id, birth, content, standing: Standing::Arriving }
     });
     let copies = copies.iter().map(|(id, copy)| {
         let Copy { birth, content, visible } = *copy;

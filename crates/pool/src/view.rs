@@ -11,6 +11,7 @@ use crate::config::{Config, Mutation};
 use crate::limits::ISOLATED_MARGIN_MS;
 use crate::message::Message;
 use crate::outbox::Outbox;
+use crate::record::Birth;
 use crate::time::Mono;
 
 /// The pool as one node sees it.
@@ -111,6 +112,12 @@ impl View {
 
     pub(crate) fn is_out(&self, slot: Slot) -> bool {
         self.map.node(slot).is_none_or(|node| node.state == NodeState::Out)
+    }
+
+    /// Whether the node that made an incarnation counts and has not lost its store since.
+    pub(crate) fn has_store_of(&self, birth: Birth) -> bool {
+        let origin = self.map.node(birth.slot);
+        origin.is_some_and(|node| node.state != NodeState::Out && node.member.boot == birth.boot)
     }
 
     /// Whether a node has been without its lease for so long that it shows no copy any more.

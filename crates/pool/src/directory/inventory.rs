@@ -47,6 +47,7 @@ pub(super) fn received(
     }
     changed.extend(remove_lost(led, cx, from, &found));
     if led.is_surveyed(cx) && !led.complete {
+        adopt_hidden(led, cx);
         led.complete = true;
         led.in_sync = led.in_sync.max(1);
         changed.extend(led.kept.records.keys());
@@ -67,6 +68,8 @@ fn reconcile(led: &mut Led, cx: &mut Context<'_>, from: Slot, copy: CopyEntry) {
             cx.send(from, Message::Drop { id, birth, existed: visible });
         } else if visible {
             adopt(led, cx, from, copy);
+        } else if standing == Standing::Held {
+            led.hidden.insert((id, from), copy);
         }
         return;
     };
@@ -109,6 +112,19 @@ fn reconcile(led: &mut Led, cx: &mut Context<'_>, from: Slot, copy: CopyEntry) {
         State::Lost => {
             let record = Record { state: State::Live, content, ..record };
             found_again(led, cx, from, id, record);
+        }
+    }
+}
+
+/// Decides about copies of which no record is left and which no client has seen: their commit may
+/// have succeeded. An origin that still has its store would have the object, too. Where it lost
+/// its store the object exists: to show what was refused is a lesser evil than to lose what was
+/// acknowledged, and no node is left that could tell one from the other.
+fn adopt_hidden(led: &mut Led, cx: &mut Context<'_>) {
+    for ((id, from), copy) in std::mem::take(&mut led.hidden) {
+        let is_other = led.record(&id).is_some_and(|record| record.birth != copy.birth);
+        if !is_other && !cx.view.has_store_of(copy.birth) {
+            adopt(led, cx, from, copy);
         }
     }
 }

@@ -57,6 +57,8 @@ pub(super) struct Led {
     pub(super) surveyed: BTreeMap<Slot, Epoch>,
     /// The pages of an inventory that has more.
     pub(super) pages: BTreeMap<Slot, Vec<CopyEntry>>,
+    /// While the group does not know all its objects: copies without a record that no client saw.
+    pub(super) hidden: BTreeMap<(ObjectId, Slot), CopyEntry>,
     /// Nodes that know since which map the group has its acting nodes: what they keep is what
     /// this primary had them record.
     pub(super) joined: BTreeSet<Slot>,
@@ -82,6 +84,7 @@ impl Led {
             watchers: BTreeMap::new(),
             surveyed: BTreeMap::new(),
             pages: BTreeMap::new(),
+            hidden: BTreeMap::new(),
             joined: BTreeSet::new(),
             unrecorded: BTreeMap::new(),
             erased: BTreeMap::new(),
