@@ -242,6 +242,7 @@ impl Directory {
             if led.is_unreported(cx) {
                 cx.out.effect(Effect::Report { group: *no, since });
             }
+            waits |= led.send_unheard(cx);
             waits |= led.in_sync < cx.view.group(*no).acting.len() || led.is_unreported(cx);
         }
         waits |= !yields.is_empty() || !surveys.is_empty();
@@ -295,6 +296,7 @@ impl Directory {
             for id in inventory::received(led, cx, from, &copies, more) {
                 self.timers.set(id, cx.now);
             }
+            self.rounds.set_if_clear(Round::Groups, cx.now.after_ms(RETRY_MS));
         }
     }
 
@@ -316,6 +318,25 @@ impl Directory {
                 if let Some(led) = led.filter(|led| led.kept.since == since) {
                     led.recorded(from, id, version);
                     self.advance(cx, id);
+                }
+            }
+            Message::Unheard { group, since, version, nodes } => {
+                let kept = self.kept.get_mut(&group).filter(|kept| kept.since == since);
+                if let Some(kept) = kept
+                    && cx.view.group(group).primary() == Some(from)
+                {
+                    kept.update_unheard(version, nodes);
+                    cx.send(from, Message::UnheardRecorded { group, since, version });
+                }
+            }
+            Message::UnheardRecorded { group, since, version } => {
+                let led = self.led.get_mut(&group);
+                if let Some(led) = led.filter(|led| led.kept.since == since) {
+                    led.unheard_recorded(from, version);
+                    for id in led.busy() {
+                        self.timers.set(id, cx.now);
+                    }
+                    self.rounds.set(Round::Groups, cx.now);
                 }
             }
             Message::Gone { id, birth } => {

@@ -55,8 +55,13 @@ pub enum Call {
         /// How many it has at least before it is acknowledged.
         copies_min: u8,
     },
-    /// A client deletes a pooled object.
-    Delete(ObjectId),
+    /// A client deletes a pooled object. The store numbers these calls in order.
+    Delete {
+        /// The object.
+        id: ObjectId,
+        /// The number of the call.
+        number: u64,
+    },
     /// A local copy is not there any more: dropped as asked, evicted, or found damaged.
     Ended {
         /// The object.
@@ -137,10 +142,21 @@ pub enum Told {
         /// How it ended.
         result: Result<(), Refusal>,
     },
-    /// The object that a client wanted to delete is deleted, or did not exist.
-    Deleted(ObjectId),
-    /// The delete could not be finished in time; it may still happen.
-    DeleteUnreachable(ObjectId),
+    /// The object that clients wanted to delete is deleted, or did not exist, for the calls up to
+    /// this number.
+    Deleted {
+        /// The object.
+        id: ObjectId,
+        /// The last call that this answers.
+        number: u64,
+    },
+    /// The deletes up to this number could not be finished in time; they may still happen.
+    DeleteUnreachable {
+        /// The object.
+        id: ObjectId,
+        /// The last call that this answers.
+        number: u64,
+    },
     /// End this copy, then say [`Call::Ended`].
     Drop {
         /// The object.

@@ -50,15 +50,23 @@ struct Question {
     no: QuestionNo,
     stage: Stage,
     seek: Option<u64>,
-    delete: bool,
+    delete: Option<u64>,
     verify: Option<Birth>,
+}
+
+/// Clients that want an object deleted.
+#[derive(Clone, Copy, Debug)]
+struct Delete {
+    /// The last call of the store.
+    number: u64,
+    deadline: Mono,
 }
 
 /// What is wanted of one id.
 #[derive(Clone, Copy, Debug, Default)]
 struct Want {
     seek: Option<Seek>,
-    delete: Option<Mono>,
+    delete: Option<Delete>,
     verify: Option<Birth>,
     question: Option<Question>,
 }
@@ -71,7 +79,7 @@ impl Want {
     /// Whether something is wanted that the question does not ask for.
     fn exceeds(&self, question: &Question) -> bool {
         self.seek.is_some_and(|seek| question.seek.is_none_or(|number| number < seek.number))
-            || (self.delete.is_some() && !question.delete)
+            || self.delete.is_some_and(|want| question.delete.is_none_or(|no| no < want.number))
             || (self.verify.is_some() && question.verify != self.verify)
     }
 }
@@ -81,8 +89,8 @@ impl Want {
 pub(crate) struct Asked {
     /// Clients want the object, in this class.
     pub(crate) seek: Option<Class>,
-    /// A client wants it deleted.
-    pub(crate) delete: bool,
+    /// Clients want it deleted: the last call that this answers.
+    pub(crate) delete: Option<u64>,
     /// Whether this copy is right.
     pub(crate) verify: Option<Birth>,
 }
@@ -96,8 +104,9 @@ pub(crate) struct Lookups {
 }
 
 impl Lookups {
-    pub(crate) fn new() -> Self {
-        Self { wants: BTreeMap::new(), next: 0, timers: Timers::new() }
+    /// No questions; they are numbered from `first` on.
+    pub(crate) fn new(first: u64) -> Self {
+        Self { wants: BTreeMap::new(), next: first, timers: Timers::new() }
     }
 
     pub(crate) fn next_deadline(&self) -> Option<Mono> {
@@ -124,10 +133,18 @@ impl Lookups {
         self.tidy(id);
     }
 
-    pub(crate) fn delete(&mut self, cx: &mut Context<'_>, id: ObjectId) {
+    pub(crate) fn delete(&mut self, cx: &mut Context<'_>, id: ObjectId, number: u64) {
         let deadline = cx.now.after_ms(UNREACHABLE_MS);
-        self.wants.entry(id).or_default().delete = Some(deadline);
+        self.wants.entry(id).or_default().delete = Some(Delete { number, deadline });
         self.go_on(cx, id);
+    }
+
+    /// The deletes up to this call have ended: the object was found otherwise.
+    pub(crate) fn deletes_ended(&mut self, id: ObjectId, number: u64) {
+        if let Some(want) = self.wants.get_mut(&id) {
+            want.delete = want.delete.filter(|delete| delete.number > number);
+            self.tidy(id);
+        }
     }
 
     pub(crate) fn verify(&mut self, cx: &mut Context<'_>, id: ObjectId, birth: Birth) {
@@ -193,7 +210,7 @@ impl Lookups {
             no: QuestionNo(self.next),
             stage: home.map_or(Stage::Primary, Stage::Home),
             seek: want.seek.map(|seek| seek.number),
-            delete: want.delete.is_some(),
+            delete: want.delete.map(|delete| delete.number),
             verify: want.verify,
         });
         self.send(cx, id);
@@ -225,9 +242,9 @@ impl Lookups {
         while let Some(id) = self.timers.pop(cx.now) {
             let Some(want) = self.wants.get_mut(&id) else { continue };
             let stage = want.question.map(|question| question.stage);
-            if want.delete.is_some_and(|deadline| deadline <= cx.now) {
+            if let Some(Delete { number, .. }) = want.delete.filter(|d| d.deadline <= cx.now) {
                 want.delete = None;
-                cx.out.tell(Told::DeleteUnreachable(id));
+                cx.out.tell(Told::DeleteUnreachable { id, number });
             }
             let late = want.seek.is_some_and(|seek| seek.deadline <= cx.now);
             if late && stage != Some(Stage::Watching) {
@@ -263,9 +280,10 @@ impl Lookups {
         let question = want.question.filter(|question| question.no == no)?;
         let asked = Asked {
             seek: want.seek.filter(|_| question.seek.is_some()).map(|seek| seek.class),
-            delete: question.delete && want.delete.take().is_some(),
+            delete: question.delete.filter(|_| want.delete.is_some()),
             verify: question.verify.and_then(|_| want.verify.take()),
         };
+        want.delete = want.delete.filter(|delete| question.delete != Some(delete.number));
         want.question = None;
         if let (Some(seek), Some(number), Some(fate)) = (want.seek, question.seek, fate) {
             cx.out.tell(Told::Sought { id, number, fate });

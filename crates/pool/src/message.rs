@@ -5,6 +5,7 @@
 //! The first two bytes of an envelope are the version of the protocol, little-endian; the rest is
 //! postcard.
 
+use plasmon_cluster::limits::NODES_MAX;
 use plasmon_cluster::{Epoch, GroupNo, ProtocolRange, Slot};
 use plasmon_proto::ObjectId;
 use serde::{Deserialize, Serialize};
@@ -95,6 +96,8 @@ pub enum HoldOutcome {
     Absent,
     /// It made the object and has given it up, so the commit can never succeed.
     Withdrawn,
+    /// Said without having been asked: it has a copy that it does not keep.
+    Cached,
 }
 
 /// A copy as its node describes it.
@@ -332,6 +335,27 @@ pub enum Message {
         /// The node.
         holder: Slot,
     },
+    /// Primary to acting nodes: the records of the group were lost and made again, and these nodes
+    /// have not said since which copies they have.
+    Unheard {
+        /// The group.
+        group: GroupNo,
+        /// Since which map it has its acting nodes.
+        since: Epoch,
+        /// Orders the updates.
+        version: Version,
+        /// The nodes.
+        nodes: Vec<Slot>,
+    },
+    /// The answer to it.
+    UnheardRecorded {
+        /// The group.
+        group: GroupNo,
+        /// As in the question.
+        since: Epoch,
+        /// The version that is kept, or a newer one is.
+        version: Version,
+    },
 }
 
 /// Why bytes are not an envelope.
@@ -412,6 +436,7 @@ impl Message {
                 content.is_movable() && sources.len() <= SOURCES_MAX
             }
             Self::Record { record, .. } => record.as_ref().is_none_or(Record::is_valid),
+            Self::Unheard { nodes, .. } => nodes.len() <= NODES_MAX,
             Self::Hold { content, sources, .. } => {
                 content.is_movable() && sources.len() <= COPIES_MAX
             }
@@ -432,6 +457,7 @@ impl Message {
             | Self::Delete { .. }
             | Self::Deleted { .. }
             | Self::Recorded { .. }
+            | Self::UnheardRecorded { .. }
             | Self::Held { .. }
             | Self::Publish { .. }
             | Self::Drop { .. }

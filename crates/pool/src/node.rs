@@ -38,6 +38,13 @@ pub struct Node {
     held_due: Option<Mono>,
 }
 
+/// Where a start of a node begins to number its questions and transfers, so that an answer to an
+/// earlier start is not taken for one to this.
+fn first_number(incarnation: u64) -> u64 {
+    let mixed = incarnation.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 1
+}
+
 macro_rules! context {
     ($node:ident, $now:ident) => {
         &mut Context { now: $now, view: &$node.view, out: &mut $node.out }
@@ -49,13 +56,13 @@ impl Node {
     pub fn new(config: Config) -> Self {
         Self {
             directory: Directory::new(config.repair_bytes_per_s),
-            pulls: Pulls::new(config.capacity_bytes),
+            pulls: Pulls::new(config.capacity_bytes, first_number(config.incarnation)),
             vouching: Vouching::new(config.isolated_serve_ms),
             view: View::new(config),
             out: Outbox::default(),
             copies: Copies::default(),
             requests: Requests::new(),
-            lookups: Lookups::new(),
+            lookups: Lookups::new(first_number(config.incarnation)),
             serves: Serves::default(),
             held_due: None,
         }
@@ -106,7 +113,9 @@ impl Node {
 
     fn time(&mut self, now: Mono) {
         self.directory.time_passed(context!(self, now));
-        self.requests.time_passed(context!(self, now));
+        for (id, number) in self.requests.time_passed(context!(self, now)) {
+            self.lookups.deletes_ended(id, number);
+        }
         self.lookups.time_passed(context!(self, now));
         for outcome in self.pulls.time_passed(context!(self, now)) {
             self.pull_ended(now, Some(outcome));
@@ -197,13 +206,15 @@ impl Node {
                     self.out.tell(Told::Committed { id, serial, result });
                 }
             }
-            Call::Delete(id) => match self.copies.get(&id).filter(|copy| copy.visible) {
-                Some(copy) => {
-                    let birth = copy.birth;
-                    self.requests.delete(context!(self, now), id, birth);
+            Call::Delete { id, number } => {
+                match self.copies.get(&id).filter(|copy| copy.visible) {
+                    Some(copy) => {
+                        let birth = copy.birth;
+                        self.requests.delete(context!(self, now), id, birth, number);
+                    }
+                    None => self.lookups.delete(context!(self, now), id, number),
                 }
-                None => self.lookups.delete(context!(self, now), id),
-            },
+            }
             Call::Ended { id, birth } => {
                 self.copies.remove(&id, birth);
                 self.requests.end_commit(id, birth);
@@ -239,7 +250,9 @@ impl Node {
                 self.send_held(now, id, birth, HoldOutcome::NoRoom);
             }
         }
-        let visible = id.home().is_some();
+        // A commit that is asked for again may have succeeded before.
+        let was_visible = self.copies.of(&id, birth).is_some_and(|copy| copy.visible);
+        let visible = id.home().is_some() || was_visible;
         self.copies.insert(id, Copy { birth, content, visible });
         self.requests.commit(context!(self, now), id, commit);
     }
@@ -251,9 +264,11 @@ impl Node {
         match ended {
             Ended::Sealed => {
                 self.copies.insert(id, Copy { birth, content, visible });
-                // The directory does not know of what was opened at its home.
-                if hold || id.home().is_some() {
+                if hold {
                     self.send_held(now, id, birth, HoldOutcome::Held);
+                } else if id.home().is_some() {
+                    // The directory does not know of what was opened at its home.
+                    self.send_held(now, id, birth, HoldOutcome::Cached);
                 }
             }
             Ended::NoRoom => {
@@ -281,6 +296,8 @@ impl Node {
             | Message::Delete { .. }
             | Message::Record { .. }
             | Message::Recorded { .. }
+            | Message::Unheard { .. }
+            | Message::UnheardRecorded { .. }
             | Message::Held { .. }
             | Message::Gone { .. }
             | Message::Missing { .. } => {
@@ -298,6 +315,8 @@ impl Node {
             Message::Yielded { .. } | Message::Inventory { .. } => {}
             Message::Yield { groups } => self.yield_groups(now, from, &groups),
             Message::Survey { groups } => self.survey(now, from, &groups),
+            // A primary that led the group before may have refused what this one accepts.
+            Message::Committed { id, .. } if epoch < self.view.group(Map::group_of(&id)).since => {}
             Message::Committed { id, birth, outcome } => {
                 let cx = context!(self, now);
                 if let Some(result) = self.requests.committed(cx, id, birth, outcome) {
@@ -310,7 +329,9 @@ impl Node {
                 }
             }
             Message::Deleted { id, birth } => {
-                self.requests.deleted(context!(self, now), id, birth);
+                if let Some(number) = self.requests.deleted(context!(self, now), id, birth) {
+                    self.lookups.deletes_ended(id, number);
+                }
             }
             Message::Hold { .. } | Message::Publish { .. } | Message::Drop { .. } => {
                 self.order(now, epoch, message);
@@ -385,15 +406,17 @@ impl Node {
         let Some(Asked { seek, delete, verify }) = asked else { return };
         if let Some(birth) = verify {
             self.vouching.verified(&id);
-            let is_right = matches!(&answer, Answer::Found { birth: found, .. } if *found == birth);
+            // With this copy a lost object is found again.
+            let is_right = matches!(&answer, Answer::Found { birth: found, .. }
+                | Answer::Lost(found) if *found == birth);
             if !is_right && self.copies.of(&id, birth).is_some() {
                 self.out.tell(Told::Drop { id, birth });
             }
         }
         match answer {
             Answer::Found { birth, content, sources } => {
-                if delete {
-                    self.requests.delete(context!(self, now), id, birth);
+                if let Some(number) = delete {
+                    self.requests.delete(context!(self, now), id, birth, number);
                 }
                 if let Some(class) = seek {
                     let (visible, hold) = (true, false);
@@ -401,11 +424,16 @@ impl Node {
                     self.found(now, wish);
                 }
             }
-            Answer::Lost(birth) if delete => {
-                self.requests.delete(context!(self, now), id, birth);
+            Answer::Lost(birth) => {
+                if let Some(number) = delete {
+                    self.requests.delete(context!(self, now), id, birth, number);
+                }
             }
-            Answer::Absent | Answer::Deleted if delete => self.out.tell(Told::Deleted(id)),
-            Answer::Absent | Answer::Deleted | Answer::Lost(_) => {}
+            Answer::Absent | Answer::Deleted => {
+                if let Some(number) = delete {
+                    self.out.tell(Told::Deleted { id, number });
+                }
+            }
         }
     }
 
@@ -489,14 +517,17 @@ impl Node {
             let result = if existed { Ok(()) } else { Err(Refusal::NotEnoughNodes) };
             self.out.tell(Told::Committed { id, serial: birth.serial, result });
         }
-        if self.pulls.get(&id).is_some_and(|wish| wish.birth == birth) {
+        let is_arriving = self.pulls.get(&id).is_some_and(|wish| wish.birth == birth);
+        if is_arriving {
             self.pulls.cancel(context!(self, now), id);
-            self.lookups.go_on(context!(self, now), id);
         }
         if self.copies.of(&id, birth).is_some() {
             self.out.tell(Told::Drop { id, birth });
         } else {
             context!(self, now).send_to_primary(&id, Message::Gone { id, birth });
+        }
+        if is_arriving {
+            self.lookups.go_on(context!(self, now), id);
         }
     }
 

@@ -32,6 +32,8 @@ impl Commit {
 #[derive(Clone, Copy, Debug)]
 struct Delete {
     birth: Birth,
+    /// The last call of the store.
+    number: u64,
     deadline: Mono,
 }
 
@@ -64,8 +66,19 @@ impl Requests {
         self.ask(cx, Key::Commit(id));
     }
 
-    pub(crate) fn delete(&mut self, cx: &mut Context<'_>, id: ObjectId, birth: Birth) {
-        self.deletes.insert(id, Delete { birth, deadline: cx.now.after_ms(UNREACHABLE_MS) });
+    pub(crate) fn delete(
+        &mut self,
+        cx: &mut Context<'_>,
+        id: ObjectId,
+        birth: Birth,
+        number: u64,
+    ) {
+        // The answer to an earlier call may be older than what a later one has seen.
+        if self.deletes.get(&id).is_some_and(|delete| delete.number > number) {
+            return;
+        }
+        let deadline = cx.now.after_ms(UNREACHABLE_MS);
+        self.deletes.insert(id, Delete { birth, number, deadline });
         self.ask(cx, Key::Delete(id));
     }
 
@@ -116,25 +129,36 @@ impl Requests {
         }
     }
 
-    pub(crate) fn time_passed(&mut self, cx: &mut Context<'_>) {
+    /// Asks again what is due; the deletes that ended because they took too long.
+    pub(crate) fn time_passed(&mut self, cx: &mut Context<'_>) -> Vec<(ObjectId, u64)> {
+        let mut ended = Vec::new();
         while let Some(key) = self.timers.pop(cx.now) {
             match key {
                 Key::Delete(id) if self.deletes.get(&id).is_some_and(|d| d.deadline <= cx.now) => {
-                    self.deletes.remove(&id);
-                    cx.out.tell(Told::DeleteUnreachable(id));
+                    if let Some(Delete { number, .. }) = self.deletes.remove(&id) {
+                        cx.out.tell(Told::DeleteUnreachable { id, number });
+                        ended.push((id, number));
+                    }
                 }
                 Key::Commit(_) | Key::Delete(_) => self.ask(cx, key),
             }
         }
+        ended
     }
 
-    /// A primary has deleted an incarnation.
-    pub(crate) fn deleted(&mut self, cx: &mut Context<'_>, id: ObjectId, birth: Birth) {
-        if self.deletes.get(&id).is_some_and(|delete| delete.birth == birth) {
-            self.deletes.remove(&id);
-            self.timers.clear(Key::Delete(id));
-            cx.out.tell(Told::Deleted(id));
-        }
+    /// A primary has deleted an incarnation; the last call that this answers.
+    pub(crate) fn deleted(
+        &mut self,
+        cx: &mut Context<'_>,
+        id: ObjectId,
+        birth: Birth,
+    ) -> Option<u64> {
+        let delete = self.deletes.get(&id).filter(|delete| delete.birth == birth);
+        let number = delete?.number;
+        self.deletes.remove(&id);
+        self.timers.clear(Key::Delete(id));
+        cx.out.tell(Told::Deleted { id, number });
+        Some(number)
     }
 
     /// A primary has decided about a commit; the result once it is final.

@@ -95,7 +95,8 @@ pub(crate) struct Pulls {
 }
 
 impl Pulls {
-    pub(crate) fn new(capacity_bytes: u64) -> Self {
+    /// No pulls; tickets and transfers are numbered from `first` on.
+    pub(crate) fn new(capacity_bytes: u64, first: u64) -> Self {
         Self {
             by_id: BTreeMap::new(),
             queue: BTreeSet::new(),
@@ -103,7 +104,7 @@ impl Pulls {
             transfers: BTreeMap::new(),
             bytes_in_flight: 0,
             bytes_in_flight_max: capacity_bytes / FLIGHT_PER_CAPACITY,
-            next: 0,
+            next: first,
             timers: Timers::new(),
         }
     }

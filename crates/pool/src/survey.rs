@@ -22,10 +22,12 @@ pub(crate) fn entries<'a>(
     });
     let copies = copies.iter().map(|(id, copy)| {
         let Copy { birth, content, visible } = *copy;
+        // Clients see a free id after it was committed alone, if the answer is here or not.
+        let is_seen = visible && id.home().is_none();
         let standing = match (requests.has_commit(id), visible) {
-            (true, _) => Standing::Unanswered,
-            (false, true) => Standing::Committed,
-            (false, false) => Standing::Held,
+            (true, _) if !is_seen => Standing::Unanswered,
+            (_, true) => Standing::Committed,
+            (_, false) => Standing::Held,
         };
         CopyEntry { id: *id, birth, content, standing }
     });

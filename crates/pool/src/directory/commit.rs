@@ -4,6 +4,8 @@
 //! not before, it is `live` and the origin is told. A new primary finds pending records *in doubt*:
 //! it asks their origin and holders, because the one before may have told the origin.
 
+use std::collections::BTreeSet;
+
 use plasmon_cluster::Slot;
 use plasmon_proto::ObjectId;
 
@@ -29,7 +31,7 @@ pub(super) struct Request {
 pub(super) fn received(led: &mut Led, cx: &mut Context<'_>, request: Request) {
     let Request { id, birth, .. } = request;
     let Some(record) = led.record(&id) else {
-        if led.complete {
+        if led.knows_all(cx) {
             begin(led, cx, request);
         }
         return;
@@ -97,7 +99,8 @@ fn begin(led: &mut Led, cx: &mut Context<'_>, request: Request) {
     let Request { id, birth, content, copies, copies_min } = request;
     let holders = vec![birth.slot];
     let mut record = Record { birth, content, copies, copies_min, holders, state: State::Pending };
-    let mut work = Work::default();
+    // The origin is asked, too: this commit may be one that it sent before it was refused.
+    let mut work = Work { missing: BTreeSet::from([birth.slot]), ..Work::default() };
     fill(led, cx, &id, &mut record, &mut work);
     let outcome = if led.kept.records.len() >= RECORDS_MAX {
         CommitOutcome::StoreFull
@@ -128,7 +131,10 @@ pub(super) fn ask_holders(led: &mut Led, cx: &mut Context<'_>, id: ObjectId) {
     let (birth, content) = (record.birth, record.content);
     let live = record.state == State::Live;
     let is_held = record.holders.iter().any(|slot| !work.missing.contains(slot));
-    let sources = if work.doubt || !is_held { Vec::new() } else { led.sources(cx, &id) };
+    let mut sources = if work.doubt || !is_held { Vec::new() } else { led.sources(cx, &id) };
+    if !work.doubt && record.state == State::Pending && !sources.contains(&birth.slot) {
+        sources.insert(0, birth.slot);
+    }
     let missing = work.missing.iter().copied().filter(|slot| cx.view.is_live(*slot));
     for slot in missing.collect::<Vec<_>>() {
         led.caches.entry(id).or_default().insert(slot);
@@ -147,14 +153,18 @@ pub(super) fn held(
     birth: Birth,
     outcome: HoldOutcome,
 ) {
-    if outcome == HoldOutcome::Held {
-        return has_copy(led, cx, from, id, birth);
+    match outcome {
+        HoldOutcome::Held => return has_copy(led, cx, from, id, birth),
+        HoldOutcome::Cached => return has_cached(led, cx, from, id, birth),
+        HoldOutcome::NoRoom | HoldOutcome::Absent | HoldOutcome::Withdrawn => {}
     }
     let Some(mut record) = led.record_of(&id, birth).cloned() else { return };
     let Some(work) = led.work.get_mut(&id) else { return };
     let asked = work.missing.remove(&from);
+    let (is_withdrawn, may_exist) =
+        (outcome == HoldOutcome::Withdrawn, work.doubt || work.inherited);
     match record.state {
-        State::Pending if outcome == HoldOutcome::Withdrawn && from == birth.slot => {
+        State::Pending if from == birth.slot && (is_withdrawn || !may_exist) => {
             withdraw(led, cx, id, CommitOutcome::NotEnoughNodes);
         }
         State::Pending => {
@@ -178,7 +188,7 @@ pub(super) fn held(
 fn has_copy(led: &mut Led, cx: &mut Context<'_>, from: Slot, id: ObjectId, birth: Birth) {
     let Some(mut record) = led.record_of(&id, birth).cloned() else {
         // An object with a home is seen there before its commit is recorded.
-        if led.complete && id.home().is_none() {
+        if led.knows_all(cx) && id.home().is_none() {
             cx.send(from, Message::Drop { id, birth, existed: false });
         }
         return;
@@ -210,6 +220,24 @@ fn has_copy(led: &mut Led, cx: &mut Context<'_>, from: Slot, id: ObjectId, birth
     }
 }
 
+/// A node got a copy without asking the directory, and may evict it.
+fn has_cached(led: &mut Led, cx: &mut Context<'_>, from: Slot, id: ObjectId, birth: Birth) {
+    let Some(record) = led.record_of(&id, birth).cloned() else { return };
+    if !record.holders.contains(&from) {
+        led.caches.entry(id).or_default().insert(from);
+    }
+    match record.state {
+        State::Pending | State::Live => {}
+        State::Lost => {
+            led.put(cx, id, Record { state: State::Live, holders: Vec::new(), ..record });
+            led.work.entry(id).or_default();
+        }
+        State::Dead | State::Withdrawn => {
+            led.work.entry(id).or_default().unconfirmed.insert(from);
+        }
+    }
+}
+
 pub(super) fn forget_cache(led: &mut Led, id: &ObjectId, slot: Slot) {
     if let Some(caches) = led.caches.get_mut(id) {
         caches.remove(&slot);
@@ -224,7 +252,8 @@ pub(super) fn advance(led: &mut Led, cx: &mut Context<'_>, id: ObjectId) {
     let Some(mut record) = led.record(&id).cloned() else { return };
     let mut work = led.work.remove(&id).unwrap_or_default();
     let origin = record.birth.slot;
-    if !work.doubt && !cx.view.is_live(origin) {
+    let is_there = cx.view.is_live(origin) && cx.view.has_store_of(record.birth);
+    if !work.doubt && !is_there {
         work.doubt = true;
         work.missing = record.holders.iter().copied().collect();
     }
@@ -277,8 +306,7 @@ fn settle(led: &mut Led, cx: &mut Context<'_>, id: ObjectId) {
         return succeed(led, cx, id);
     }
     // What is down may come back with a copy, what is out does not count any more.
-    work.missing.retain(|slot| !cx.view.is_out(*slot));
-    if work.missing.is_empty() && led.is_surveyed(cx) {
+    if work.missing.iter().all(|slot| cx.view.is_out(*slot)) && led.is_surveyed(cx) {
         led.work.remove(&id);
         led.put(cx, id, Record { state: State::Lost, holders: Vec::new(), ..record });
     }

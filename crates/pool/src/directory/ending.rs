@@ -23,7 +23,7 @@ pub(super) fn received(
 ) {
     let homed = id.home() == Some(birth.slot.0);
     match led.record(&id) {
-        None if !led.complete => return,
+        None if !led.knows_all(cx) => return,
         // It is seen at its home before the directory knows of it. The record keeps the commit
         // that is on its way from making it exist again.
         None if homed => {

@@ -38,7 +38,7 @@ pub(super) fn received(
 
 fn answer(led: &Led, cx: &Context<'_>, from: Slot, id: &ObjectId) -> Option<Answer> {
     let Some(record) = led.record(id) else {
-        let absent = led.complete || cx.view.config.breaks(Mutation::AbsentWhenIncomplete);
+        let absent = led.knows_all(cx) || cx.view.config.breaks(Mutation::AbsentWhenIncomplete);
         return absent.then_some(Answer::Absent);
     };
     let (doubt, ended) = led.work.get(id).map_or((false, false), |work| (work.doubt, work.ended));

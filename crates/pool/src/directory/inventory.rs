@@ -24,7 +24,7 @@ pub(super) fn received(
     copies: &[CopyEntry],
     more: bool,
 ) -> Vec<ObjectId> {
-    if !led.is_active() {
+    if !led.is_active() || !cx.view.may_decide(cx.now) {
         return Vec::new();
     }
     let of_group = copies.iter().filter(|copy| Map::group_of(&copy.id) == led.no);
@@ -46,10 +46,18 @@ pub(super) fn received(
         changed.push(copy.id);
     }
     changed.extend(remove_lost(led, cx, from, &found));
+    let knew_all = led.knows_all(cx);
+    let mut unheard = led.kept.unheard.clone();
+    unheard.remove(&from);
     if led.is_surveyed(cx) && !led.complete {
-        adopt_hidden(led, cx);
         led.complete = true;
         led.in_sync = led.in_sync.max(1);
+        let nodes = cx.view.map().nodes().map(|(slot, _)| slot);
+        unheard = nodes.filter(|slot| !led.surveyed.contains_key(slot)).collect();
+    }
+    led.set_unheard(cx, unheard);
+    if led.knows_all(cx) && !knew_all {
+        adopt_hidden(led, cx);
         changed.extend(led.kept.records.keys());
     }
     changed
@@ -63,7 +71,7 @@ fn reconcile(led: &mut Led, cx: &mut Context<'_>, from: Slot, copy: CopyEntry) {
     }
     let visible = standing == Standing::Committed;
     let Some(record) = led.record(&id).cloned() else {
-        if led.complete {
+        if led.knows_all(cx) {
             // It was deleted, or never acknowledged.
             cx.send(from, Message::Drop { id, birth, existed: visible });
         } else if visible {
@@ -104,10 +112,15 @@ fn reconcile(led: &mut Led, cx: &mut Context<'_>, from: Slot, copy: CopyEntry) {
         }
         State::Pending => {}
         State::Dead | State::Withdrawn => {
+            led.caches.entry(id).or_default().insert(from);
             let work = led.work.entry(id).or_default();
             work.unconfirmed.insert(from);
-            led.caches.entry(id).or_default().insert(from);
-            cx.send(from, Message::Drop { id, birth, existed: record.state == State::Dead });
+            // Before it has ended for all acting nodes, a node that drops it could be sent to it
+            // again, and its confirmation be taken for one of the second copy.
+            if work.ended {
+                let existed = record.state == State::Dead;
+                cx.send(from, Message::Drop { id, birth, existed });
+            }
         }
         State::Lost => {
             let record = Record { state: State::Live, content, ..record };
@@ -146,7 +159,8 @@ fn found_again(led: &mut Led, cx: &mut Context<'_>, from: Slot, id: ObjectId, re
 }
 
 /// Takes a node out of the holders of what it does not have any more. It may have been told since
-/// where an object is, so it still counts as having a cached copy.
+/// where an object is, so it still counts as having a cached copy. Of what is pending it is asked
+/// once more.
 fn remove_lost(
     led: &mut Led,
     cx: &mut Context<'_>,
@@ -164,6 +178,17 @@ fn remove_lost(
         .map(|(id, record)| (*id, record.clone()))
         .collect();
     let mut changed = Vec::new();
+    for (id, work) in &mut led.work {
+        let record = led.kept.records.get(id).map(|stored| &stored.record);
+        if let Some(record) = record
+            && record.state == State::Pending
+            && record.holders.contains(&from)
+            && !found.contains(&(*id, record.birth))
+        {
+            work.missing.insert(from);
+            changed.push(*id);
+        }
+    }
     for (id, mut record) in lost {
         record.holders.retain(|slot| *slot != from);
         led.caches.entry(id).or_default().insert(from);

@@ -1,8 +1,8 @@
 //! A group of ids as an acting node keeps it for the primary.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use plasmon_cluster::Epoch;
+use plasmon_cluster::{Epoch, Slot};
 use plasmon_proto::ObjectId;
 
 use crate::record::{Record, Version};
@@ -21,11 +21,25 @@ pub(super) struct Kept {
     /// ignored.
     pub(super) since: Epoch,
     pub(super) records: BTreeMap<ObjectId, Stored>,
+    /// Nodes that were out when the records were lost and made again, and have not said since
+    /// which copies they have. What such a node brings is not unknown because it was deleted.
+    pub(super) unheard: BTreeSet<Slot>,
+    /// Orders the updates of `unheard`; `None` if there were none.
+    pub(super) unheard_version: Option<Version>,
 }
 
 impl Kept {
     pub(super) fn new(since: Epoch) -> Self {
-        Self { since, records: BTreeMap::new() }
+        let (records, unheard) = (BTreeMap::new(), BTreeSet::new());
+        Self { since, records, unheard, unheard_version: None }
+    }
+
+    /// Keeps the nodes that were not heard, unless what is here is newer.
+    pub(super) fn update_unheard(&mut self, version: Version, nodes: Vec<Slot>) {
+        if self.unheard_version.is_none_or(|kept| kept < version) {
+            self.unheard = nodes.into_iter().collect();
+            self.unheard_version = Some(version);
+        }
     }
 
     /// Keeps an update unless what is here is newer; `None` forgets the record.

@@ -43,7 +43,7 @@ pub(super) struct Led {
     pub(super) kept: Kept,
     /// The node that led the group before and has not said that it stopped.
     pub(super) prior: Option<Slot>,
-    /// Whether every object of the group has a record: what has none is absent.
+    /// Whether every node that counted has shown its copies, if the records were ever lost.
     pub(super) complete: bool,
     /// How many acting nodes, from the first on, have every record.
     pub(super) in_sync: usize,
@@ -64,6 +64,8 @@ pub(super) struct Led {
     pub(super) joined: BTreeSet<Slot>,
     /// What an acting node has not recorded yet.
     unrecorded: BTreeMap<Slot, BTreeSet<ObjectId>>,
+    /// Acting nodes that have not recorded which nodes are unheard.
+    unheard_unrecorded: BTreeSet<Slot>,
     /// Records that were forgotten, until every acting node has forgotten them.
     erased: BTreeMap<ObjectId, Version>,
     updates: u64,
@@ -87,6 +89,7 @@ impl Led {
             hidden: BTreeMap::new(),
             joined: BTreeSet::new(),
             unrecorded: BTreeMap::new(),
+            unheard_unrecorded: BTreeSet::new(),
             erased: BTreeMap::new(),
             updates: 0,
         };
@@ -102,6 +105,9 @@ impl Led {
                 led.unrecorded.entry(follower).or_default().insert(*id);
             }
         }
+        if led.kept.unheard_version.is_some() {
+            led.unheard_unrecorded.extend(followers(cx, no));
+        }
         led.catch_up(cx);
         led
     }
@@ -114,6 +120,7 @@ impl Led {
         self.in_sync = usize::from(group.in_sync).max(usize::from(self.complete));
         self.joined.clear();
         self.unrecorded.retain(|slot, _| group.acting.contains(slot));
+        self.unheard_unrecorded.retain(|slot| group.acting.contains(slot));
         let unrecorded = &self.unrecorded;
         self.erased.retain(|id, _| unrecorded.values().any(|ids| ids.contains(id)));
         self.catch_up(cx);
@@ -123,12 +130,50 @@ impl Led {
     fn catch_up(&mut self, cx: &Context<'_>) {
         for slot in cx.view.group(self.no).acting.iter().skip(self.in_sync.max(1)) {
             self.unrecorded.entry(*slot).or_default().extend(self.kept.records.keys());
+            if self.kept.unheard_version.is_some() {
+                self.unheard_unrecorded.insert(*slot);
+            }
         }
     }
 
     /// Whether the group's earlier primary has stopped.
     pub(super) fn is_active(&self) -> bool {
         self.prior.is_none()
+    }
+
+    /// Whether every object of the group has a record: what has none is absent.
+    pub(super) fn knows_all(&self, cx: &Context<'_>) -> bool {
+        self.complete && !self.kept.unheard.iter().any(|slot| cx.view.is_live(*slot))
+    }
+
+    /// Changes which nodes are unheard, and has the acting nodes record it.
+    pub(super) fn set_unheard(&mut self, cx: &mut Context<'_>, unheard: BTreeSet<Slot>) {
+        if self.kept.unheard == unheard {
+            return;
+        }
+        self.kept.unheard = unheard;
+        self.kept.unheard_version = Some(self.next_version());
+        self.unheard_unrecorded = followers(cx, self.no).into_iter().collect();
+        self.send_unheard(cx);
+    }
+
+    /// Sends the unheard nodes to the acting nodes that have not recorded them; whether there are
+    /// some.
+    pub(super) fn send_unheard(&self, cx: &mut Context<'_>) -> bool {
+        let Some(version) = self.kept.unheard_version else { return false };
+        for slot in &self.unheard_unrecorded {
+            let (group, since) = (self.no, self.kept.since);
+            let nodes = self.kept.unheard.iter().copied().collect();
+            cx.send(*slot, Message::Unheard { group, since, version, nodes });
+        }
+        !self.unheard_unrecorded.is_empty()
+    }
+
+    /// An acting node has recorded which nodes are unheard.
+    pub(super) fn unheard_recorded(&mut self, from: Slot, version: Version) {
+        if self.kept.unheard_version.is_none_or(|current| current <= version) {
+            self.unheard_unrecorded.remove(&from);
+        }
     }
 
     pub(super) fn record(&self, id: &ObjectId) -> Option<&Record> {
@@ -157,7 +202,10 @@ impl Led {
     /// Whether all acting nodes that have every record have this one as it is here.
     pub(super) fn is_recorded(&self, cx: &Context<'_>, id: &ObjectId) -> bool {
         let mut required = cx.view.group(self.no).acting.iter().take(self.in_sync);
-        required.all(|slot| self.unrecorded.get(slot).is_none_or(|ids| !ids.contains(id)))
+        required.all(|slot| {
+            self.unrecorded.get(slot).is_none_or(|ids| !ids.contains(id))
+                && !self.unheard_unrecorded.contains(slot)
+        })
     }
 
     /// Changes a record, and has the acting nodes record it.
@@ -228,7 +276,9 @@ impl Led {
         }
         let acting = &cx.view.group(self.no).acting;
         let caught_up = |slot: &&Slot| {
-            self.joined.contains(slot) && self.unrecorded.get(slot).is_none_or(BTreeSet::is_empty)
+            self.joined.contains(slot)
+                && self.unrecorded.get(slot).is_none_or(BTreeSet::is_empty)
+                && !self.unheard_unrecorded.contains(slot)
         };
         let more = acting.iter().skip(self.in_sync.max(1)).take_while(caught_up).count();
         self.in_sync = self.in_sync.max(1) + more;

@@ -59,6 +59,8 @@ fn messages() -> Vec<Message> {
         Message::Survey { groups: groups.clone() },
         Message::Inventory { groups, copies: vec![entry], more: false },
         Message::Missing { id, birth, holder: Slot(1) },
+        Message::Unheard { group: GroupNo::of(&id), since, version, nodes: vec![Slot(13)] },
+        Message::UnheardRecorded { group: GroupNo::of(&id), since, version },
     ]
 }
 

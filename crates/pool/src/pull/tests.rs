@@ -18,7 +18,7 @@ struct Bench {
 impl Bench {
     fn new() -> Self {
         let view = View::new(Config::new(Slot(0), 1, 1, 40 * SEGMENT_BYTES));
-        let pulls = Pulls::new(40 * SEGMENT_BYTES);
+        let pulls = Pulls::new(40 * SEGMENT_BYTES, 0);
         Self { pulls, view, out: Outbox::default(), now: Mono(0) }
     }
 

@@ -66,6 +66,13 @@ impl History {
         self.entries.values().filter(move |entry| entry.operation.id() == id)
     }
 
+    /// Whether the records of the group were lost after this put ended. A copy that was on its way
+    /// out then looks like one of a put that succeeded.
+    fn may_be_forgotten(&self, id: ObjectId, put: &Entry) -> bool {
+        let end = put.end.as_ref().map(|(end, _)| *end);
+        self.wiped.get(&id).is_some_and(|wiped| end.is_some_and(|end| end < *wiped))
+    }
+
     fn puts(&self, id: ObjectId) -> impl Iterator<Item = (&Entry, Birth)> {
         self.of_id(id).filter_map(|entry| Some((entry, entry.birth?)))
     }
@@ -126,6 +133,7 @@ impl History {
                     if let Some((_, Outcome::Put(Err(refusal)))) = &put.end
                         && *refusal != Refusal::Unreachable
                         && id.home().is_none()
+                        && !self.may_be_forgotten(id, put)
                     {
                         return wrong("read an object whose put was refused");
                     }

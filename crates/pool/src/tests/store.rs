@@ -61,7 +61,7 @@ pub(super) struct Store {
     pub(super) vouched_until: Mono,
     pub(super) capacity_bytes: u64,
     waiters: BTreeMap<ObjectId, Vec<Waiter>>,
-    deleters: BTreeMap<ObjectId, Vec<OperationNo>>,
+    deleters: BTreeMap<ObjectId, Vec<(u64, OperationNo)>>,
     next_number: u64,
     next_serial: u64,
 }
@@ -144,8 +144,10 @@ impl Store {
                 Vec::new()
             }
             Operation::Delete { id } => {
-                self.deleters.entry(id).or_default().push(no);
-                calls.push(Call::Delete(id));
+                self.next_number += 1;
+                let number = self.next_number;
+                self.deleters.entry(id).or_default().push((number, no));
+                calls.push(Call::Delete { id, number });
                 Vec::new()
             }
         }
@@ -174,8 +176,10 @@ impl Store {
             Told::Committed { id, serial, result } => {
                 self.committed(now, id, serial, result, calls)
             }
-            Told::Deleted(id) => self.deleted(id, &Outcome::Deleted),
-            Told::DeleteUnreachable(id) => self.deleted(id, &Outcome::DeleteUnreachable),
+            Told::Deleted { id, number } => self.deleted(id, number, &Outcome::Deleted),
+            Told::DeleteUnreachable { id, number } => {
+                self.deleted(id, number, &Outcome::DeleteUnreachable)
+            }
             Told::Drop { id, birth } => {
                 if self.has(&id, birth) {
                     self.objects.remove(&id);
@@ -204,9 +208,14 @@ impl Store {
         }
     }
 
-    fn deleted(&mut self, id: ObjectId, outcome: &Outcome) -> Answers {
-        let deleters = self.deleters.remove(&id).unwrap_or_default();
-        deleters.into_iter().map(|no| (no, id, outcome.clone())).collect()
+    fn deleted(&mut self, id: ObjectId, number: u64, outcome: &Outcome) -> Answers {
+        let Some(deleters) = self.deleters.get_mut(&id) else { return Vec::new() };
+        let is_ended = |(call, _): &mut (u64, OperationNo)| *call <= number;
+        let ended: Vec<_> = deleters.extract_if(.., is_ended).collect();
+        if deleters.is_empty() {
+            self.deleters.remove(&id);
+        }
+        ended.into_iter().map(|(_, no)| (no, id, outcome.clone())).collect()
     }
 
     fn sought(&mut self, id: ObjectId, number: u64, fate: Fate, calls: &mut Vec<Call>) -> Answers {
@@ -314,7 +323,10 @@ impl Store {
             let class = if waiters.iter().all(|w| w.patient) { Class::Wait } else { Class::Get };
             calls.push(Call::Seek { id: *id, number, class });
         }
-        calls.extend(self.deleters.keys().map(|id| Call::Delete(*id)));
+        for (id, deleters) in &self.deleters {
+            let number = deleters.iter().map(|(number, _)| *number).max().unwrap_or_default();
+            calls.push(Call::Delete { id: *id, number });
+        }
         calls
     }
 

@@ -79,7 +79,8 @@ pub(super) struct World {
     pub(super) slow_ms: u64,
     pub(super) bulk_loss: u64,
     leader: Leader,
-    pub(super) maps: Vec<Arc<Map>>,
+    /// The maps, each with the time when it was made.
+    pub(super) maps: Vec<(Mono, Arc<Map>)>,
     last_map: Mono,
     activations: Vec<Activation>,
     queue: BinaryHeap<Reverse<(Mono, u64)>>,
@@ -112,7 +113,7 @@ impl World {
             slow_ms,
             bulk_loss,
             leader: Leader::new(OUT_AFTER_MS),
-            maps: vec![Arc::new(Map::default())],
+            maps: vec![(Mono(0), Arc::new(Map::default()))],
             last_map: Mono(0),
             activations: Vec::new(),
             queue: BinaryHeap::new(),
@@ -425,9 +426,12 @@ impl World {
     /// has it.
     fn check_absent(&self, id: ObjectId, begin: Mono) -> Result<(), String> {
         let Some(birth) = self.history.certain(id, begin, self.now) else { return Ok(()) };
-        let map = self.maps.last().ok_or("no map")?;
+        // A primary has a map at the latest when a lease has passed since it was made.
+        let old = self.maps.iter().rposition(|(made, _)| made.after_ms(TTL_MS) <= begin);
+        let maps = &self.maps[old.unwrap_or_default()..];
         let has = |machine: &&Machine| {
-            machine.store.has(&id, birth) && map.node(machine.slot()).is_some_and(|n| n.is_live())
+            let is_live = |map: &Map| map.node(machine.slot()).is_some_and(|n| n.is_live());
+            machine.store.has(&id, birth) && maps.iter().all(|(_, map)| is_live(map))
         };
         if !self.history.wiped.contains_key(&id) || self.machines.iter().any(|m| has(&m)) {
             return Err(format!("{id} is absent, but {birth:?} exists"));
@@ -487,7 +491,7 @@ impl World {
 
     fn send_maps(&mut self, at: usize) {
         while self.machines[at].maps_sent < self.maps.len() {
-            let map = self.maps[self.machines[at].maps_sent].clone();
+            let (_, map) = self.maps[self.machines[at].maps_sent].clone();
             self.machines[at].maps_sent += 1;
             self.etcd_tells(at, Event::Map(map));
         }
@@ -516,7 +520,7 @@ impl World {
 
     fn propose(&mut self, members: &[Member]) {
         let now = self.now;
-        let map = self.maps[self.maps.len() - 1].clone();
+        let (_, map) = self.maps[self.maps.len() - 1].clone();
         let seen = Observation {
             map: &map,
             members,
@@ -535,7 +539,7 @@ impl World {
                     self.history.wiped.insert(*id, now);
                 }
             }
-            self.maps.push(Arc::new(map));
+            self.maps.push((now, Arc::new(map)));
             self.last_map = now;
             self.leader_due = Some(0);
         }
