@@ -308,7 +308,11 @@ fn settle(led: &mut Led, cx: &mut Context<'_>, id: ObjectId) {
     // What is down may come back with a copy, what is out does not count any more.
     if work.missing.iter().all(|slot| cx.view.is_out(*slot)) && led.is_surveyed(cx) {
         led.work.remove(&id);
-        led.put(cx, id, Record { state: State::Lost, holders: Vec::new(), ..record });
+        // A node that has a copy without being a holder is asked to keep it.
+        let is_cached = led.caches_of(&id).any(|slot| !cx.view.is_out(slot));
+        let state = if is_cached { State::Live } else { State::Lost };
+        led.work.extend(is_cached.then(|| (id, Work::default())));
+        led.put(cx, id, Record { state, holders: Vec::new(), ..record });
     }
 }
 

@@ -41,9 +41,12 @@ fn answer(led: &Led, cx: &Context<'_>, from: Slot, id: &ObjectId) -> Option<Answ
         let absent = led.knows_all(cx) || cx.view.config.breaks(Mutation::AbsentWhenIncomplete);
         return absent.then_some(Answer::Absent);
     };
-    let (doubt, ended) = led.work.get(id).map_or((false, false), |work| (work.doubt, work.ended));
+    let work = led.work.get(id);
+    let (doubt, ended) = work.map_or((false, false), |work| (work.doubt, work.ended));
+    // Before an earlier primary lost the group, clients may have seen it.
+    let inherited = work.is_some_and(|work| work.inherited);
     match record.state {
-        State::Pending if doubt => None,
+        State::Pending if doubt || inherited => None,
         State::Pending | State::Withdrawn => Some(Answer::Absent),
         State::Dead if ended => Some(Answer::Deleted),
         State::Dead if doubt => None,

@@ -110,6 +110,9 @@ fn reconcile(led: &mut Led, cx: &mut Context<'_>, from: Slot, copy: CopyEntry) {
                 commit::succeed(led, cx, id);
             }
         }
+        State::Pending if !record.holders.contains(&from) => {
+            led.caches.entry(id).or_default().insert(from);
+        }
         State::Pending => {}
         State::Dead | State::Withdrawn => {
             led.caches.entry(id).or_default().insert(from);

@@ -66,11 +66,11 @@ impl History {
         self.entries.values().filter(move |entry| entry.operation.id() == id)
     }
 
-    /// Whether the records of the group were lost after this put ended. A copy that was on its way
-    /// out then looks like one of a put that succeeded.
+    /// Whether the records of the group were lost after this put began. A copy that was to be
+    /// dropped then looks like one of a put that succeeded; and of an object that clients saw, and
+    /// whose put was not answered yet, no more may be left than the origin's copy.
     fn may_be_forgotten(&self, id: ObjectId, put: &Entry) -> bool {
-        let end = put.end.as_ref().map(|(end, _)| *end);
-        self.wiped.get(&id).is_some_and(|wiped| end.is_some_and(|end| end < *wiped))
+        self.wiped.get(&id).is_some_and(|wiped| put.begin < *wiped)
     }
 
     fn puts(&self, id: ObjectId) -> impl Iterator<Item = (&Entry, Birth)> {
