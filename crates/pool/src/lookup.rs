@@ -196,6 +196,13 @@ impl Lookups {
         }
     }
 
+    /// Asks again what is wanted; answers to earlier questions are not taken any more.
+    pub(crate) fn ask_anew(&mut self, cx: &mut Context<'_>, id: ObjectId) {
+        if self.wants.contains_key(&id) {
+            self.ask(cx, id);
+        }
+    }
+
     /// Asks a new question.
     fn ask(&mut self, cx: &mut Context<'_>, id: ObjectId) {
         let home = id.home().map(Slot).filter(|home| *home != cx.view.me());

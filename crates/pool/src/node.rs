@@ -219,7 +219,7 @@ impl Node {
                 self.copies.remove(&id, birth);
                 self.requests.end_commit(id, birth);
                 self.vouching.verified(&id);
-                context!(self, now).send_to_primary(&id, Message::Gone { id, birth });
+                self.send_gone(now, id, birth);
             }
             Call::Kept { id, birth } => {
                 if self.copies.of(&id, birth).is_some() {
@@ -283,6 +283,14 @@ impl Node {
 
     fn send_held(&mut self, now: Mono, id: ObjectId, birth: Birth, outcome: HoldOutcome) {
         context!(self, now).send_to_primary(&id, Message::Held { id, birth, outcome });
+    }
+
+    /// There is no copy here. An answer that the primary gave before it hears that may lead to a
+    /// copy which it does not know of, so what is wanted of the id is asked once more.
+    fn send_gone(&mut self, now: Mono, id: ObjectId, birth: Birth) {
+        let cx = context!(self, now);
+        cx.send_to_primary(&id, Message::Gone { id, birth });
+        self.lookups.ask_anew(cx, id);
     }
 
     fn message(&mut self, now: Mono, from: (Slot, u64, Epoch), message: Message) {
@@ -517,17 +525,13 @@ impl Node {
             let result = if existed { Ok(()) } else { Err(Refusal::NotEnoughNodes) };
             self.out.tell(Told::Committed { id, serial: birth.serial, result });
         }
-        let is_arriving = self.pulls.get(&id).is_some_and(|wish| wish.birth == birth);
-        if is_arriving {
+        if self.pulls.get(&id).is_some_and(|wish| wish.birth == birth) {
             self.pulls.cancel(context!(self, now), id);
         }
         if self.copies.of(&id, birth).is_some() {
             self.out.tell(Told::Drop { id, birth });
         } else {
-            context!(self, now).send_to_primary(&id, Message::Gone { id, birth });
-        }
-        if is_arriving {
-            self.lookups.go_on(context!(self, now), id);
+            self.send_gone(now, id, birth);
         }
     }
 

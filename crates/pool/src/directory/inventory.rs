@@ -138,8 +138,9 @@ fn reconcile(led: &mut Led, cx: &mut Context<'_>, from: Slot, copy: CopyEntry) {
 /// acknowledged, and no node is left that could tell one from the other.
 fn adopt_hidden(led: &mut Led, cx: &mut Context<'_>) {
     for ((id, from), copy) in std::mem::take(&mut led.hidden) {
-        let is_other = led.record(&id).is_some_and(|record| record.birth != copy.birth);
-        if !is_other && !cx.view.has_store_of(copy.birth) {
+        if led.record(&id).is_some() {
+            reconcile(led, cx, from, copy);
+        } else if !cx.view.has_store_of(copy.birth) {
             adopt(led, cx, from, copy);
         }
     }
