@@ -56,4 +56,6 @@ pub(crate) enum Mutation {
     AbsentWhenIncomplete,
     /// A commit is acknowledged before its copies are made.
     AcknowledgeBeforeCopies,
+    /// Deletes, and the answers to commits and deletes, count for any object of the id.
+    IgnoreBirths,
 }

@@ -38,9 +38,30 @@
 //! A node without its lease decides nothing, and after some time its store hides the copies of free
 //! ids (`vouch.rs`); it serves the bytes of a birth in any case, because they cannot be wrong.
 //!
-//! The daemon has to keep this: messages of one connection arrive in order or not at all, and those
-//! of an earlier connection never; each map of a running node is told, in order; a transfer that
-//! was refused puts no byte into its landing any more; `Time` comes once `next_deadline` is past.
+//! # How a daemon drives it
+//!
+//! One thread owns the node. Whatever happens becomes an [`Event`], given with the time of the
+//! monotonic clock; the effects of a step are carried out in their order before the next event, and
+//! [`Event::Time`] is given once [`Node::next_deadline`] is past. In particular:
+//!
+//! * *Connections.* An [`Effect::Send`] becomes one frame over the connection to that node, or is
+//!   thrown away where there is none: everything that matters is sent again. Messages of one
+//!   connection arrive in order or not at all, and those of an earlier connection never.
+//!   [`Event::Link`] says when one was made or lost, in the order of its messages.
+//! * *Maps and the lease.* Each map of a running node is told, in order. After a lost lease comes
+//!   [`Event::LeaseLost`], then [`Event::Lease`] and the newest map. [`Event::Lease`] has the point
+//!   until which the node may decide: when the keep-alive was *sent*, plus the time to live, less
+//!   the fence. An incarnation is never used again, and the one in [`Config`] is the map's.
+//! * *The store.* At the start each pooled copy that it has is told ([`Call::Has`]), then what its
+//!   clients wait for once more: commits, seeks and deletes that are not answered. What the store
+//!   says arrives in the order in which it said it. It numbers seeks, and deletes; an answer ends
+//!   all calls of the id up to its number. A seek lasts until [`Call::Unseek`].
+//! * *Copies.* [`Effect::Land`] is answered with [`Event::Landed`]; there is room for one object of
+//!   an id at most. Segments are taken between [`Effect::Accept`] and [`Effect::Refuse`]; a transfer
+//!   that was refused puts no byte into its landing any more. [`Effect::Seal`] or
+//!   [`Effect::Abandon`] ends a landing.
+//! * *Serving.* [`Effect::Serve`] pins the copy until [`Effect::EndServe`]. A copy that is not there
+//!   any more is not served; the receiver asks another node.
 //!
 //! Deliberately absent: names and listings, durable copies, bytes inside control messages, several
 //! sources for one transfer at a time.

@@ -206,15 +206,13 @@ impl Node {
                     self.out.tell(Told::Committed { id, serial, result });
                 }
             }
-            Call::Delete { id, number } => {
-                match self.copies.get(&id).filter(|copy| copy.visible) {
-                    Some(copy) => {
-                        let birth = copy.birth;
-                        self.requests.delete(context!(self, now), id, birth, number);
-                    }
-                    None => self.lookups.delete(context!(self, now), id, number),
+            Call::Delete { id, number } => match self.copies.get(&id).filter(|copy| copy.visible) {
+                Some(copy) => {
+                    let birth = copy.birth;
+                    self.requests.delete(context!(self, now), id, birth, number);
                 }
-            }
+                None => self.lookups.delete(context!(self, now), id, number),
+            },
             Call::Ended { id, birth } => {
                 self.copies.remove(&id, birth);
                 self.requests.end_commit(id, birth);
@@ -327,7 +325,8 @@ impl Node {
             Message::Committed { id, .. } if epoch < self.view.group(Map::group_of(&id)).since => {}
             Message::Committed { id, birth, outcome } => {
                 let cx = context!(self, now);
-                if let Some(result) = self.requests.committed(cx, id, birth, outcome) {
+                let ended = self.requests.committed(cx, id, birth, outcome);
+                if let Some((birth, result)) = ended {
                     self.commit_ended(id, birth, result);
                 }
             }

@@ -66,13 +66,7 @@ impl Requests {
         self.ask(cx, Key::Commit(id));
     }
 
-    pub(crate) fn delete(
-        &mut self,
-        cx: &mut Context<'_>,
-        id: ObjectId,
-        birth: Birth,
-        number: u64,
-    ) {
+    pub(crate) fn delete(&mut self, cx: &mut Context<'_>, id: ObjectId, birth: Birth, number: u64) {
         // The answer to an earlier call may be older than what a later one has seen.
         if self.deletes.get(&id).is_some_and(|delete| delete.number > number) {
             return;
@@ -153,7 +147,8 @@ impl Requests {
         id: ObjectId,
         birth: Birth,
     ) -> Option<u64> {
-        let delete = self.deletes.get(&id).filter(|delete| delete.birth == birth);
+        let delete = self.deletes.get(&id);
+        let delete = delete.filter(|delete| cx.view.is_same(delete.birth, birth));
         let number = delete?.number;
         self.deletes.remove(&id);
         self.timers.clear(Key::Delete(id));
@@ -168,8 +163,9 @@ impl Requests {
         id: ObjectId,
         birth: Birth,
         outcome: CommitOutcome,
-    ) -> Option<Result<(), Refusal>> {
-        let commit = self.commits.get_mut(&id).filter(|commit| commit.birth == birth)?;
+    ) -> Option<(Birth, Result<(), Refusal>)> {
+        let commit = self.commits.get_mut(&id);
+        let commit = commit.filter(|commit| cx.view.is_same(commit.birth, birth))?;
         let result = match outcome {
             CommitOutcome::Done => Ok(()),
             CommitOutcome::Exists => Err(Refusal::Exists),
@@ -183,7 +179,8 @@ impl Requests {
                 Err(Refusal::InUse(slot))
             }
         };
+        let birth = commit.birth;
         self.end_commit(id, birth);
-        Some(result)
+        Some((birth, result))
     }
 }

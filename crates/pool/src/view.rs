@@ -22,6 +22,8 @@ pub(crate) struct View {
     lease_until: Mono,
     /// After a lost lease the map may be old.
     map_wanted: bool,
+    /// The memory that each node can take.
+    free_bytes: BTreeMap<Slot, u64>,
     /// Since when this node has seen others without their leases.
     down_since: BTreeMap<Slot, Mono>,
 }
@@ -33,6 +35,7 @@ impl View {
             map: Arc::new(Map::default()),
             lease_until: Mono(0),
             map_wanted: true,
+            free_bytes: BTreeMap::new(),
             down_since: BTreeMap::new(),
         }
     }
@@ -56,6 +59,7 @@ impl View {
             return false;
         }
         self.map = map;
+        self.free_bytes = self.map.nodes().map(|(slot, _)| (slot, u64::MAX)).collect();
         for (slot, node) in self.map.nodes() {
             if node.is_live() {
                 self.down_since.remove(&slot);
@@ -131,6 +135,15 @@ impl View {
 
     pub(crate) fn group(&self, group: GroupNo) -> &Group {
         self.map.group(group)
+    }
+
+    pub(crate) fn free_bytes(&self) -> &BTreeMap<Slot, u64> {
+        &self.free_bytes
+    }
+
+    /// Whether two births are one.
+    pub(crate) fn is_same(&self, birth: Birth, other: Birth) -> bool {
+        birth == other || self.config.breaks(Mutation::IgnoreBirths)
     }
 
     /// Those of these groups that this node knows not to lead since this map.

@@ -117,8 +117,8 @@ fn begin(led: &mut Led, cx: &mut Context<'_>, request: Request) {
 /// Chooses holders for the copies that have none.
 fn fill(led: &Led, cx: &Context<'_>, id: &ObjectId, record: &mut Record, work: &mut Work) {
     while record.holders.len() < usize::from(record.copies) {
-        let is_excluded = |slot| work.refused.contains(&slot);
-        let chosen = holders::choose(cx, led.no, id, &record.holders, is_excluded);
+        let object = (id, record.content);
+        let chosen = holders::choose(cx, led.no, object, &record.holders, &work.refused);
         let Some(slot) = chosen else { return };
         record.holders.push(slot);
         work.missing.insert(slot);
@@ -298,12 +298,18 @@ fn settle(led: &mut Led, cx: &mut Context<'_>, id: ObjectId) {
     }
     let held = |slot: &Slot| !work.missing.contains(slot);
     if record.holders.iter().any(held) {
+        let before = record.holders.len();
         record.holders.retain(held);
         // What is away may have a copy.
         let away = std::mem::take(&mut work.missing);
-        led.caches.entry(id).or_default().extend(away);
-        led.put(cx, id, record);
-        return succeed(led, cx, id);
+        if record.holders.len() != before {
+            led.caches.entry(id).or_default().extend(away);
+            led.put(cx, id, record);
+        }
+        if led.is_recorded(cx, &id) {
+            succeed(led, cx, id);
+        }
+        return;
     }
     // What is down may come back with a copy, what is out does not count any more.
     if work.missing.iter().all(|slot| cx.view.is_out(*slot)) && led.is_surveyed(cx) {

@@ -32,7 +32,7 @@ pub(super) fn received(
             let record = Record { birth, content, copies: 1, copies_min: 1, holders, state };
             led.put(cx, id, record);
         }
-        Some(record) if record.birth == birth => match record.state {
+        Some(record) if cx.view.is_same(record.birth, birth) => match record.state {
             State::Live | State::Lost => {
                 let record = Record { state: State::Dead, ..record.clone() };
                 led.put(cx, id, record);

@@ -1,37 +1,35 @@
 //! Which nodes keep the copies of an object.
 
+use std::collections::BTreeSet;
+
+use plasmon_cluster::placement::{Request, place};
 use plasmon_cluster::{GroupNo, Slot};
 use plasmon_proto::ObjectId;
 
+use crate::record::Content;
 use crate::view::Context;
 
-/// The next node for a copy beside these holders: the primary, then the other acting nodes, then
-/// any other; and before all that, one in a zone that has no copy yet.
+/// The next node for a copy beside these holders, as `plasmon_cluster::placement` chooses it: in
+/// another zone, the primary, the other acting nodes, any other. How much memory nodes have left
+/// is not known here; one without room refuses, and the next is asked.
 pub(super) fn choose(
     cx: &Context<'_>,
     no: GroupNo,
-    id: &ObjectId,
+    (id, content): (&ObjectId, Content),
     holders: &[Slot],
-    is_excluded: impl Fn(Slot) -> bool,
+    refused: &BTreeSet<Slot>,
 ) -> Option<Slot> {
-    let map = cx.view.map();
-    let zone = |slot: Slot| map.node(slot).map(|node| node.member.zone.as_str());
-    let has_copy = |slot: Slot| {
-        zone(slot).is_some_and(|name| {
-            !name.is_empty() && holders.iter().any(|holder| zone(*holder) == Some(name))
-        })
+    let refused: Vec<Slot> = refused.iter().copied().collect();
+    let request = Request {
+        group: no,
+        copies: holders.len() + 1,
+        bytes: content.bytes(),
+        writer: None,
+        held: holders,
+        refused: &refused,
     };
-    let acting = map.acting(no);
-    let order = |slot: Slot| {
-        let acting = acting.iter().position(|other| *other == slot).unwrap_or(acting.len());
-        (has_copy(slot), acting, scatter(id, slot))
-    };
-    let nodes = map.nodes().filter(|(_, node)| node.is_assignable()).map(|(slot, _)| slot);
-    nodes.filter(|slot| !holders.contains(slot) && !is_excluded(*slot)).min_by_key(|s| order(*s))
-}
-
-/// An order of the nodes that differs from id to id.
-fn scatter(id: &ObjectId, slot: Slot) -> u64 {
-    let [first, second, _] = id.words();
-    (first ^ second ^ u64::from(slot.0)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29)
+    // Different ids draw different nodes, and one id draws the same on every primary.
+    let [first, second, third] = id.words();
+    let placement = place(cx.view.map(), cx.view.free_bytes(), &request, first ^ second ^ third);
+    placement.holders.first().copied()
 }

@@ -74,13 +74,13 @@ pub(super) fn begin(led: &mut Led, cx: &mut Context<'_>, id: ObjectId) -> u64 {
         return 0;
     }
     let Some(record) = led.record(&id) else { return 0 };
-    let (bytes, known) = (record.content.bytes(), record.holders.clone());
+    let (content, known) = (record.content, record.holders.clone());
     let cached = led
         .caches_of(&id)
         .find(|slot| cx.view.map().node(*slot).is_some_and(plasmon_cluster::Node::is_assignable));
-    let is_refused = |slot| led.work.get(&id).is_some_and(|work| work.refused.contains(&slot));
-    let cached = cached.filter(|slot| !is_refused(*slot) && !known.contains(slot));
-    let chosen = cached.or_else(|| holders::choose(cx, led.no, &id, &known, is_refused));
+    let refused = led.work.get(&id).map(|work| work.refused.clone()).unwrap_or_default();
+    let cached = cached.filter(|slot| !refused.contains(slot) && !known.contains(slot));
+    let chosen = cached.or_else(|| holders::choose(cx, led.no, (&id, content), &known, &refused));
     let work = led.work.entry(id).or_default();
     let Some(slot) = chosen else {
         // Each node has refused or holds a copy. Later there may be room.
@@ -89,7 +89,7 @@ pub(super) fn begin(led: &mut Led, cx: &mut Context<'_>, id: ObjectId) -> u64 {
     };
     work.missing.insert(slot);
     commit::ask_holders(led, cx, id);
-    if cached == Some(slot) { 0 } else { bytes }
+    if cached == Some(slot) { 0 } else { content.bytes() }
 }
 
 /// Bytes that may be moved: a bucket that fills with time and holds what a second brings.

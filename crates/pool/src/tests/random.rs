@@ -23,7 +23,7 @@ use super::store::Outcome;
 use super::world::{Act, What, World};
 
 /// Seeds that the test runs, and at most so many to find a broken rule.
-const SEEDS: u64 = 100;
+const SEEDS: u64 = 300;
 const MUTATION_SEEDS: u64 = 300;
 
 /// Threads that run seeds.
@@ -468,6 +468,7 @@ fn broken_rules_are_found() {
         Mutation::DecideWithoutLease,
         Mutation::AbsentWhenIncomplete,
         Mutation::AcknowledgeBeforeCopies,
+        Mutation::IgnoreBirths,
     ] {
         let found = failing(0..MUTATION_SEEDS, Some(rule), |found| found > 0);
         println!("{rule:?} found by seed {found:?}");

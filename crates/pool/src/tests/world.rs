@@ -250,7 +250,12 @@ impl World {
             for effect in effects {
                 let mut calls = Vec::new();
                 self.carry_out(at, effect, &mut calls)?;
-                events.extend(calls.into_iter().map(Event::Local));
+                // After a pause, what the store says now comes after what it said before.
+                let calls = calls.into_iter().map(Event::Local);
+                match &mut self.machines[at].backlog {
+                    backlog if backlog.is_empty() => events.extend(calls),
+                    backlog => backlog.extend(calls),
+                }
             }
         }
         self.schedule_wake(at);
@@ -416,7 +421,11 @@ impl World {
         if kept.len() < usize::from(copies_min) && !is_deleted && !is_late {
             return Err(format!("acknowledged {id} with {} copies of {copies_min}", kept.len()));
         }
-        let kept = kept.into_iter().filter(|at| self.machines[*at].store.has(&id, birth));
+        // One that kept it once may have a cached copy now.
+        let keeps = |machine: &Machine| {
+            machine.store.objects.get(&id).is_some_and(|o| o.birth == birth && o.keep)
+        };
+        let kept = kept.into_iter().filter(|at| keeps(&self.machines[*at]));
         let kept = kept.map(|at| (at, self.machines[at].boot)).collect();
         self.acknowledged.insert((id, birth), kept);
         Ok(())
@@ -533,10 +542,13 @@ impl World {
         if let Some(map) = decision.proposal {
             let states: Vec<_> = map.nodes().map(|(slot, node)| (slot.0, node.state)).collect();
             self.note(|| format!("map {} {states:?}", map.epoch()));
-            for id in &self.ids {
-                let group = map.group(Map::group_of(id));
+            for id in self.ids.clone() {
+                let group = map.group(Map::group_of(&id)).clone();
                 if group.in_sync == 0 {
-                    self.history.wiped.insert(*id, now);
+                    self.history.wiped.insert(id, now);
+                }
+                if group.since == map.epoch() {
+                    self.note(|| format!("{id}: {group:?}"));
                 }
             }
             self.maps.push((now, Arc::new(map)));
