@@ -1,7 +1,8 @@
 //! Requests that mean something: what a client might ask, with borders where there are any.
 
-use plasmon_proto::message::{ExtentId, Filter, Request};
+use plasmon_proto::message::{ExtentId, Filter, Landing, Request};
 use plasmon_proto::object::{Sizes, Traits};
+use plasmon_proto::pool::{Birth, Fate, Refusal, Told};
 use plasmon_proto::{Attributes, Name, ObjectId, Policy};
 
 use crate::Input;
@@ -79,7 +80,7 @@ pub fn any(input: &mut Input<'_>, serials: &[u64]) -> Request {
 }
 
 fn rare(input: &mut Input<'_>, ids: Vec<ObjectId>) -> Request {
-    match input.below(6) {
+    match input.below(10) {
         0 => Request::Status,
         1 => Request::Sync,
         2 => Request::DeleteUnused { ids },
@@ -88,7 +89,55 @@ fn rare(input: &mut Input<'_>, ids: Vec<ObjectId>) -> Request {
             Request::Scope { scope, ids, again }
         }
         4 => Request::EndScope { scope: input.byte().into(), publish: input.byte() % 2 == 0 },
+        5 => Request::Agent { token: input.word(), slot: input.byte().into() },
+        6 => Request::Tell { told: (0..input.below(4)).map(|_| told(input)).collect() },
+        7 => Request::Land(Landing {
+            id: pooled_id(input),
+            birth: birth(input),
+            sizes: parts(input, 1 << 20).0,
+            traits: traits(input),
+            growing: input.byte() % 2 == 0,
+        }),
+        8 => Request::SealLanded {
+            id: pooled_id(input),
+            birth: birth(input),
+            visible: input.byte() % 2 == 0,
+            keep: input.byte() % 2 == 0,
+        },
         _ => Request::Share { bytes: input.word() },
+    }
+}
+
+/// One of a few ids in a pool.
+pub fn pooled_id(input: &mut Input<'_>) -> ObjectId {
+    let home = [None, Some(0), Some(1)][input.below(3)];
+    ObjectId::pooled([input.below(4) as u8; 12], home)
+}
+
+fn birth(input: &mut Input<'_>) -> Birth {
+    let (slot, boot) = (input.below(3) as u16, input.below(2) as u64);
+    Birth { slot, boot, serial: input.byte().into() }
+}
+
+/// What the pool daemon might answer.
+pub fn told(input: &mut Input<'_>) -> Told {
+    let (id, birth) = (pooled_id(input), birth(input));
+    match input.below(8) {
+        0 => {
+            let fates =
+                [Fate::Absent, Fate::Deleted, Fate::Lost, Fate::Unreachable, Fate::NoRoom];
+            Told::Sought { id, number: input.byte().into(), fate: fates[input.below(5)] }
+        }
+        1 => {
+            let results = [Ok(()), Err(Refusal::Exists), Err(Refusal::InUse(1))];
+            Told::Committed { id, serial: birth.serial, result: results[input.below(3)] }
+        }
+        2 => Told::Deleted(id),
+        3 => Told::DeleteUnreachable(id),
+        4 => Told::Drop { id, birth },
+        5 => Told::Publish { id, birth },
+        6 => Told::Keep { id, birth },
+        _ => Told::Vouch { ms: input.word() },
     }
 }
 

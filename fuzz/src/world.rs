@@ -262,6 +262,7 @@ impl World {
                 | Request::Extents { .. }
                 | Request::Clients { .. }
                 | Request::Sync
+                | Request::Agent { .. }
         ) {
             // The daemon answers these by itself.
             return;

@@ -206,6 +206,14 @@ class Forked(PlasmonError):
     """The object was inherited through a fork and belongs to the parent process."""
 
 
+class Unreachable(PlasmonError, ConnectionError):
+    """The pool cannot be asked now, or none of the nodes with a copy can be reached."""
+
+
+class NotEnoughNodes(PlasmonError):
+    """The pool has fewer live nodes than the object needs copies at least."""
+
+
 def from_native(
     number: int,
     message: str,

@@ -8,7 +8,16 @@ from typing import Any, Literal, TypeAlias
 from plasmon._native import ObjectId
 
 State: TypeAlias = Literal[
-    "absent", "creating", "sealed", "spilled", "evicted", "deleted", "creator_died", "corrupt"
+    "absent",
+    "creating",
+    "sealed",
+    "spilled",
+    "evicted",
+    "deleted",
+    "creator_died",
+    "corrupt",
+    "remote",
+    "unreachable",
 ]
 Policy: TypeAlias = Literal["keep", "cache"]
 Level: TypeAlias = Literal["shared", "leased", "strict"]

@@ -81,26 +81,15 @@ fn errors() -> String {
         "\n## States of an object\n\n\
          | number | state | a get |\n|---|---|---|\n",
     );
-    for state in STATES {
+    for state in ObjectState::ALL {
         let outcome = match state.code() {
             Some(code) => format!("fails with `{}`", code.key()),
             None => "succeeds".to_owned(),
         };
-        let _ = writeln!(page, "| {} | `{}` | {outcome} |", *state as u8, state.key());
+        let _ = writeln!(page, "| {} | `{}` | {outcome} |", state as u8, state.key());
     }
     page
 }
-
-const STATES: &[ObjectState] = &[
-    ObjectState::Absent,
-    ObjectState::Creating,
-    ObjectState::Sealed,
-    ObjectState::Spilled,
-    ObjectState::Evicted,
-    ObjectState::Deleted,
-    ObjectState::CreatorDied,
-    ObjectState::Corrupt,
-];
 
 /// A documentation comment as one paragraph.
 fn paragraph(doc: &str) -> String {

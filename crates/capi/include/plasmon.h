@@ -66,6 +66,8 @@ typedef int32_t plasmon_code;
 #define PLASMON_CANCELLED 24          /* the operation was cancelled */
 #define PLASMON_UNSUPPORTED 25        /* this store or this build does not support that */
 #define PLASMON_FORKED 26             /* the object belongs to the parent process */
+#define PLASMON_UNREACHABLE 27        /* the pool, or all nodes with a copy, cannot be reached */
+#define PLASMON_NOT_ENOUGH_NODES 28   /* fewer live nodes than the object needs */
 
 /* Not failures: they set no error message. */
 #define PLASMON_END (-1)              /* the iteration has ended */
@@ -394,6 +396,8 @@ void plasmon_builder_free(plasmon_builder *builder);
 #define PLASMON_STATE_DELETED 5
 #define PLASMON_STATE_CREATOR_DIED 6
 #define PLASMON_STATE_CORRUPT 7
+#define PLASMON_STATE_REMOTE 8
+#define PLASMON_STATE_UNREACHABLE 9
 
 /* Whether the object is sealed, in memory or spilled: 1 or 0. */
 plasmon_code plasmon_contains(const plasmon_store *store, const plasmon_id *id, int32_t *contained);

@@ -113,6 +113,8 @@ fn strings(code: i32) -> (*const c_char, *const c_char) {
         Cancelled,
         Unsupported,
         Forked,
+        Unreachable,
+        NotEnoughNodes,
     )
 }
 

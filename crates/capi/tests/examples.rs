@@ -134,16 +134,7 @@ fn the_constants_of_the_header_are_those_of_the_library() {
     for code in Code::ALL {
         define(format!("PLASMON_{}", code.key().to_uppercase()), code.number().into());
     }
-    for state in [
-        ObjectState::Absent,
-        ObjectState::Creating,
-        ObjectState::Sealed,
-        ObjectState::Spilled,
-        ObjectState::Evicted,
-        ObjectState::Deleted,
-        ObjectState::CreatorDied,
-        ObjectState::Corrupt,
-    ] {
+    for state in ObjectState::ALL {
         define(format!("PLASMON_STATE_{}", state.key().to_uppercase()), state as i64);
     }
     for level in [Level::Shared, Level::Leased, Level::Strict] {

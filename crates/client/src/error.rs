@@ -213,6 +213,8 @@ fn sentence(code: Code) -> &'static str {
         Code::Cancelled => "the operation was cancelled",
         Code::Unsupported => "this store does not support that",
         Code::Forked => "the object belongs to the parent process",
+        Code::Unreachable => "the pool, or every node with a copy, cannot be reached",
+        Code::NotEnoughNodes => "the pool has fewer live nodes than the object needs",
         other => other.key(),
     }
 }

@@ -201,11 +201,13 @@ fn go_on(id: &ObjectId, state: ObjectState, until: Until, given: Until) -> Resul
     match state {
         // Evicted or deleted between the answer and the look: the next answer tells.
         ObjectState::Sealed => Ok(until),
-        ObjectState::Spilled if until.is_question() => Ok(Until::timeout(Some(RESTORE_TIMEOUT))),
+        ObjectState::Spilled | ObjectState::Remote if until.is_question() => {
+            Ok(Until::timeout(Some(RESTORE_TIMEOUT)))
+        }
         ObjectState::Absent | ObjectState::Creating if !given.is_question() && !until.is_past() => {
             Ok(until)
         }
-        ObjectState::Spilled => Err(why_not(*id, state, until.is_past())),
+        ObjectState::Spilled | ObjectState::Remote => Err(why_not(*id, state, until.is_past())),
         _ => Err(why_not(*id, state, !given.is_question())),
     }
 }
@@ -213,12 +215,20 @@ fn go_on(id: &ObjectId, state: ObjectState, until: Until, given: Until) -> Resul
 /// Why a wait for an object ended without it, in this state.
 pub(crate) fn why_not(id: ObjectId, state: ObjectState, is_late: bool) -> Error {
     match state {
-        ObjectState::Absent | ObjectState::Creating | ObjectState::Spilled if is_late => {
+        ObjectState::Absent
+        | ObjectState::Creating
+        | ObjectState::Spilled
+        | ObjectState::Remote
+            if is_late =>
+        {
             late(id, state)
         }
         ObjectState::Spilled => Error::new(Code::StoreFull, GETTING)
             .with_id(id)
             .with_detail("there is no memory to restore the object from its spill file"),
+        ObjectState::Remote => Error::new(Code::StoreFull, GETTING)
+            .with_id(id)
+            .with_detail("there is no memory for a copy of the object, which is on other nodes"),
         other => Error::of_state(GETTING, id, other),
     }
 }
@@ -227,6 +237,7 @@ fn late(id: ObjectId, state: ObjectState) -> Error {
     let detail = match state {
         ObjectState::Creating => "the object is being created",
         ObjectState::Spilled => "the object is being restored from its spill file",
+        ObjectState::Remote => "the object is being copied from another node",
         _ => "the object has not been created",
     };
     Error::new(Code::TimedOut, GETTING).with_id(id).with_detail(detail)

@@ -97,7 +97,8 @@ fn attributes(doing: &'static str, options: &PutOptions) -> Result<Vec<u8>> {
             .with_detail("members of one object"));
     }
     let ttl_ms = ttl.map(|ttl: Duration| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX));
-    let attributes = Attributes { name: name.clone(), ttl_ms, members: members.clone() };
+    let (name, members) = (name.clone(), members.clone());
+    let attributes = Attributes { name, ttl_ms, members, pool: None };
     let encoded = attributes.encode();
     if encoded.len() > ATTRIBUTES_BYTES_MAX {
         return Err(Error::new(Code::LimitReached, doing)

@@ -170,6 +170,8 @@ fn take_push(push: Push, queue: &mut VecDeque<Notification>) {
     match push {
         Push::Notices(notices) => queue.extend(notices.into_iter().map(Notification::Notice)),
         Push::NoticesLost(count) => queue.push_back(Notification::Lost(count)),
+        // Only the pool daemon is told these.
+        Push::Calls(_) => {}
     }
 }
 

@@ -282,6 +282,7 @@ mod tests {
                     seen.extend(notices.iter().map(|notice| notice.data_bytes));
                 }
                 FromDaemon::Push(Push::NoticesLost(count)) => lost.push(count),
+                FromDaemon::Push(Push::Calls(calls)) => panic!("not a notice: {calls:?}"),
                 FromDaemon::Reply(..) => panic!("no reply was queued"),
             }
         }

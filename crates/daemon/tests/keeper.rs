@@ -77,8 +77,12 @@ fn names_ttls_and_deletions_survive_as_well() {
     let desk = start(&[]);
     let mut client = desk.client();
     let name = Name::new("prices", "2026").unwrap();
-    let attributes =
-        Attributes { name: Some(name.clone()), ttl_ms: Some(3_600_000), members: Vec::new() };
+    let attributes = Attributes {
+        name: Some(name.clone()),
+        ttl_ms: Some(3_600_000),
+        members: Vec::new(),
+        pool: None,
+    };
     let encoded = attributes.encode();
     let sizes = Sizes { data: 4, metadata: 3, attributes: encoded.len() as u64 };
     let (range, fd) = client.lease(4096);

@@ -47,13 +47,31 @@ impl ObjectId {
     }
 
     /// The id that `name` stands for: the first 20 bytes of a keyed BLAKE3 of namespace and text.
+    /// For a name of a pool, the first 12 are the identity of a free pooled id.
     pub fn from_name(name: &Name) -> Self {
         let mut hasher = blake3::Hasher::new_derive_key("plasmon 2026 name to object id v1");
         hasher.update(&(name.namespace.len() as u64).to_le_bytes());
         hasher.update(name.namespace.as_bytes());
         hasher.update(name.text.as_bytes());
+        let hash = hasher.finalize();
+        if name.is_pooled() {
+            let mut identity = [0; POOLED_IDENTITY_BYTES];
+            identity.copy_from_slice(&hash.as_bytes()[..POOLED_IDENTITY_BYTES]);
+            return Self::pooled(identity, None);
+        }
         let mut bytes = [0; OBJECT_ID_BYTES];
-        bytes.copy_from_slice(&hasher.finalize().as_bytes()[..OBJECT_ID_BYTES]);
+        bytes.copy_from_slice(&hash.as_bytes()[..OBJECT_ID_BYTES]);
+        Self(bytes).unmarked()
+    }
+
+    /// The same id, or one that differs in a bit if this one happens to have the mark of pooled
+    /// ids. Used where ids are made from hashes or at random.
+    #[must_use]
+    pub const fn unmarked(self) -> Self {
+        let mut bytes = self.0;
+        if self.is_pooled() {
+            bytes[OBJECT_ID_BYTES - 1] ^= 1;
+        }
         Self(bytes)
     }
 
@@ -155,7 +173,13 @@ impl FromStr for ObjectId {
     }
 }
 
+/// What the namespaces of pools begin with.
+pub const POOLED_PREFIX: char = '@';
+
 /// A human name of an object: a text within a namespace.
+///
+/// A namespace that begins with [`POOLED_PREFIX`] is one of the pool that the store belongs to; `@`
+/// alone is the default one of the pool. Such a name is also written as one text, `@prod:sales`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Name {
     /// The namespace; the empty text is the default one.
@@ -183,14 +207,36 @@ pub enum BadName {
     /// A control character.
     #[error("a name holds no control characters")]
     Control,
+    /// A text that begins with `@`, without a namespace.
+    #[error(
+        "a name that begins with @ belongs to a pool and is written @NAMESPACE:NAME, or @:NAME in \
+         the default namespace of the pool"
+    )]
+    NoPooledNamespace,
+    /// A colon in a namespace of a pool.
+    #[error("a namespace that begins with @ has no colon")]
+    PooledColon,
 }
 
 impl Name {
-    /// A checked name.
+    /// A checked name. Without a namespace, a text such as `@prod:sales` gives the name `sales` in
+    /// the namespace `@prod`.
     pub fn new(namespace: impl Into<String>, text: impl Into<String>) -> Result<Self, BadName> {
-        let name = Self { namespace: namespace.into(), text: text.into() };
+        let mut name = Self { namespace: namespace.into(), text: text.into() };
+        if name.namespace.is_empty() && name.text.starts_with(POOLED_PREFIX) {
+            let (namespace, text) = name.text.split_once(':').ok_or(BadName::NoPooledNamespace)?;
+            name = Self { namespace: namespace.to_owned(), text: text.to_owned() };
+        }
+        if name.is_pooled() && name.namespace.contains(':') {
+            return Err(BadName::PooledColon);
+        }
         name.check()?;
         Ok(name)
+    }
+
+    /// Whether the name belongs to a pool.
+    pub fn is_pooled(&self) -> bool {
+        self.namespace.starts_with(POOLED_PREFIX)
     }
 
     /// Whether the name keeps the rules; names that arrive from a peer are checked with this.
@@ -277,6 +323,42 @@ mod tests {
             assert_eq!(id.home().is_some(), at < 14, "byte {at}");
         }
         assert!(!Name::new("", "prices").unwrap().id().is_pooled());
+    }
+
+    #[test]
+    fn a_name_of_a_pool_gives_a_free_pooled_id() {
+        let name = |ns: &str, text: &str| Name::new(ns, text).unwrap();
+        let sales = name("", "@prod:sales");
+        assert_eq!(sales, name("@prod", "sales"));
+        assert_eq!(sales.to_string(), "@prod:sales");
+        assert_eq!((sales.id().is_pooled(), sales.id().home()), (true, None));
+        // The mapping is a format: nodes and later versions must agree.
+        assert_eq!(sales.id().to_string(), "c3350503b13fb6e45b6e6461ffff40706f6f6c00");
+        assert_eq!(name("", "@:x"), name("@", "x"));
+        assert_eq!(name("", "@:x").id().to_string(), "5548544c087a1e0509021d90ffff40706f6f6c00");
+        assert_eq!(name("", "@a:b:c"), name("@a", "b:c"));
+        let local = [name("", "a@b:c"), name("a", "@b"), name("a", "@b:c")];
+        assert!(local.iter().all(|name| !name.is_pooled() && !name.id().is_pooled()));
+    }
+
+    #[test]
+    fn names_of_a_pool_have_one_way_to_be_split() {
+        assert_eq!(Name::new("", "@sales"), Err(BadName::NoPooledNamespace));
+        assert_eq!(Name::new("", "@"), Err(BadName::NoPooledNamespace));
+        assert_eq!(Name::new("@a:b", "c"), Err(BadName::PooledColon));
+        assert_eq!(Name::new("", "@prod:"), Err(BadName::Empty));
+        let longest = format!("@{}", "n".repeat(NAMESPACE_BYTES_MAX - 1));
+        assert!(Name::new("", format!("{longest}:x")).is_ok());
+        assert!(Name::new("", format!("{longest}n:x")).is_err());
+    }
+
+    #[test]
+    fn an_id_that_happens_to_have_the_mark_loses_it() {
+        let marked = ObjectId::pooled([7; POOLED_IDENTITY_BYTES], Some(3));
+        assert!(!marked.unmarked().is_pooled());
+        assert_eq!(marked.as_bytes()[..19], marked.unmarked().as_bytes()[..19]);
+        let other = ObjectId::new([7; OBJECT_ID_BYTES]);
+        assert_eq!(other.unmarked(), other);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! * [`limits`]: the limit of everything that a peer could make large.
 //! * [`object`]: attributes, states and descriptions of objects.
 //! * [`message`]: the messages between clients and the daemon on the socket.
+//! * [`pool`]: what a store and the pool daemon beside it tell each other.
 //! * [`request`]: for each request, the clients that may make it, its cost and its limits.
 //! * [`ring`]: the records of the rings in shared memory.
 //! * [`frame`]: how a message becomes bytes and back; hostile bytes end in an error.
@@ -23,6 +24,7 @@ pub mod id;
 pub mod limits;
 pub mod message;
 pub mod object;
+pub mod pool;
 pub mod request;
 pub mod ring;
 pub mod settings;

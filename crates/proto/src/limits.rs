@@ -45,6 +45,12 @@ pub const CLIENT_NAME_BYTES_MAX: usize = 64;
 /// Members of one composite object, and so of one request to make one.
 pub const MEMBERS_MAX: usize = 1024;
 
+/// Copies of one object in a pool.
+pub const COPIES_MAX: u8 = 8;
+
+/// Calls in one message to the pool daemon, and answers in one of its messages: they fit a frame.
+pub const CALLS_MAX: usize = 512;
+
 /// Bytes of an object's data: what a descriptor offset can hold with room to add.
 pub const OBJECT_BYTES_MAX: u64 = 1 << 46;
 

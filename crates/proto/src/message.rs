@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::code::Code;
 use crate::id::ObjectId;
 use crate::object::{Level, ObjectInfo, ObjectState, Sizes, Traits};
+use crate::pool::{Birth, Call, Told};
 
 /// The version that both sides must share.
 pub const PROTOCOL_VERSION: u32 = 4;
@@ -375,6 +376,54 @@ pub enum Request {
         /// Whether the objects stay.
         publish: bool,
     },
+    /// Takes the seat of the pool daemon, which one client of the store's owner can have at a time.
+    /// It is told [`Push::Calls`] from then on; first what is here of the pool, as
+    /// [`Call::Has`]. Answer: [`Reply::Done`], or a failure with [`Code::NotPermitted`] if the
+    /// token is not the one that the daemon gave the process that it started, or with
+    /// [`Code::InUse`] if the seat is taken.
+    Agent {
+        /// What the daemon gave it at its start.
+        token: u64,
+        /// The slot of this node.
+        slot: u16,
+    },
+    /// What the pool daemon answers. Answer: [`Reply::Done`].
+    Tell {
+        /// In order, at most [`crate::limits::CALLS_MAX`].
+        told: Vec<Told>,
+    },
+    /// Makes memory for a copy of an object of another node. [`Request::Grow`] gives it more if it
+    /// grows, and [`Request::Abort`] gives it up. Answer: [`Reply::Created`] with a writable
+    /// descriptor.
+    Land(Landing),
+    /// Makes a copy complete, whose parts and attributes (with its birth) are in its memory now.
+    /// Answer: [`Reply::Done`].
+    SealLanded {
+        /// The object.
+        id: ObjectId,
+        /// Its incarnation.
+        birth: Birth,
+        /// Whether clients may see it; else [`Told::Publish`] shows it.
+        visible: bool,
+        /// Whether it is never evicted; else it is a cached copy.
+        keep: bool,
+    },
+}
+
+/// Memory for a copy of an object of another node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Landing {
+    /// The object.
+    pub id: ObjectId,
+    /// Its incarnation. The attributes of the copy must say the same when it is sealed.
+    pub birth: Birth,
+    /// The sizes of its parts.
+    pub sizes: Sizes,
+    /// Tag and ownership; the policy of a copy is said when it is sealed.
+    pub traits: Traits,
+    /// Whether it gets its memory in steps, so that the first bytes can arrive before all of it is
+    /// allocated.
+    pub growing: bool,
 }
 
 /// Which objects a listing or a subscription is about; an empty filter means all.
@@ -577,6 +626,9 @@ pub enum Push {
     Notices(Vec<Notice>),
     /// The subscriber was too slow and this many notices were dropped at this point.
     NoticesLost(u64),
+    /// To the pool daemon: what clients want of the pool and what happened to pooled objects, in
+    /// order, at most [`crate::limits::CALLS_MAX`].
+    Calls(Vec<Call>),
 }
 
 /// One event in an object's life.

@@ -5,8 +5,10 @@ use serde::{Deserialize, Serialize};
 use crate::code::Code;
 use crate::id::{Name, ObjectId};
 use crate::limits::{
-    ATTRIBUTES_BYTES_MAX, MEMBERS_MAX, METADATA_BYTES_MAX, OBJECT_ALIGN, OBJECT_BYTES_MAX,
+    ATTRIBUTES_BYTES_MAX, COPIES_MAX, MEMBERS_MAX, METADATA_BYTES_MAX, OBJECT_ALIGN,
+    OBJECT_BYTES_MAX,
 };
+use crate::pool::{Birth, Origin};
 
 /// What the store may do with an object when memory is short.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -39,11 +41,15 @@ pub enum ObjectState {
     CreatorDied = 6,
     /// Its bytes do not match their checksum.
     Corrupt = 7,
+    /// Immutable and on other nodes of the pool; a get brings a copy here.
+    Remote = 8,
+    /// A pooled object of which nothing can be found out now.
+    Unreachable = 9,
 }
 
 impl ObjectState {
     /// Every state.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::Absent,
         Self::Creating,
         Self::Sealed,
@@ -52,6 +58,8 @@ impl ObjectState {
         Self::Deleted,
         Self::CreatorDied,
         Self::Corrupt,
+        Self::Remote,
+        Self::Unreachable,
     ];
 
     /// The stable name, as scripts and other languages see it.
@@ -65,6 +73,8 @@ impl ObjectState {
             Self::Deleted => "deleted",
             Self::CreatorDied => "creator_died",
             Self::Corrupt => "corrupt",
+            Self::Remote => "remote",
+            Self::Unreachable => "unreachable",
         }
     }
 
@@ -73,17 +83,18 @@ impl ObjectState {
         match self {
             Self::Absent => Some(Code::Absent),
             Self::Creating => Some(Code::NotSealed),
-            Self::Sealed | Self::Spilled => None,
+            Self::Sealed | Self::Spilled | Self::Remote => None,
             Self::Evicted => Some(Code::Evicted),
             Self::Deleted => Some(Code::Deleted),
             Self::CreatorDied => Some(Code::CreatorDied),
             Self::Corrupt => Some(Code::Corrupt),
+            Self::Unreachable => Some(Code::Unreachable),
         }
     }
 
     /// Whether a get of such an object can succeed now.
     pub const fn is_readable(self) -> bool {
-        matches!(self, Self::Sealed | Self::Spilled)
+        matches!(self, Self::Sealed | Self::Spilled | Self::Remote)
     }
 }
 
@@ -122,14 +133,77 @@ pub struct Attributes {
     pub ttl_ms: Option<u64>,
     /// Objects that this one is made of; they live at least as long as it does.
     pub members: Vec<ObjectId>,
+    /// What a pool needs to know of it. Stored as a trailer that only such objects have, so that
+    /// all others are stored as they were before there were pools.
+    #[serde(skip)]
+    pub pool: Option<PoolAttributes>,
+}
+
+/// The attributes of an object in a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PoolAttributes {
+    /// How many nodes shall keep a copy, 1 to [`COPIES_MAX`].
+    pub copies: u8,
+    /// With how many copies it is accepted when there are no more nodes, 1 to `copies`.
+    pub copies_min: u8,
+    /// What it shall survive.
+    pub class: Durability,
+    /// The node where it was made and the number of its store, in a copy that was brought here.
+    /// An object that was made in this store has none.
+    pub origin: Option<Origin>,
+    /// Tells the incarnations of an id apart, along with the origin: its creator draws it at
+    /// random.
+    pub serial: u64,
+}
+
+impl PoolAttributes {
+    /// The incarnation that an object with these attributes is, in a store that is `here`.
+    pub fn birth(&self, here: Origin) -> Birth {
+        let Origin { slot, boot } = self.origin.unwrap_or(here);
+        Birth { slot, boot, serial: self.serial }
+    }
+
+    /// The bytes that follow other attributes, in memory and in the spill tier.
+    pub fn encode_trailer(&self) -> Vec<u8> {
+        let mut bytes = vec![POOL_TRAILER];
+        bytes.extend(postcard::to_allocvec(self).unwrap_or_default());
+        bytes
+    }
+
+    /// Reads what follows other attributes, which is nothing for an object in no pool. The bytes
+    /// may be hostile.
+    pub fn decode_trailer(bytes: &[u8]) -> Result<Option<Self>, BadAttributes> {
+        let Some((kind, rest)) = bytes.split_first() else { return Ok(None) };
+        let (pool, rest): (Self, &[u8]) =
+            postcard::take_from_bytes(rest).map_err(|_| BadAttributes)?;
+        let is_whole = *kind == POOL_TRAILER && rest.is_empty();
+        if is_whole && pool.is_valid() { Ok(Some(pool)) } else { Err(BadAttributes) }
+    }
+
+    /// Whether so many copies can be asked for.
+    fn is_valid(&self) -> bool {
+        (1..=COPIES_MAX).contains(&self.copies) && (1..=self.copies).contains(&self.copies_min)
+    }
+}
+
+/// What a pooled object survives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Durability {
+    /// Nothing: its one copy may be evicted.
+    Cache,
+    /// The loss of all nodes with a copy but one.
+    #[default]
+    Memory,
+    /// A loss of power of all nodes: its copies are in persistent logs.
+    Durable,
 }
 
 impl Attributes {
     /// Whether there is nothing to store.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        let Self { name, ttl_ms, members } = self;
-        name.is_none() && ttl_ms.is_none() && members.is_empty()
+        let Self { name, ttl_ms, members, pool } = self;
+        name.is_none() && ttl_ms.is_none() && members.is_empty() && pool.is_none()
     }
 
     /// The stored form; nothing for empty attributes.
@@ -137,7 +211,11 @@ impl Attributes {
         if self.is_empty() {
             return Vec::new();
         }
-        postcard::to_allocvec(self).unwrap_or_default()
+        let mut bytes = postcard::to_allocvec(self).unwrap_or_default();
+        if let Some(pool) = &self.pool {
+            bytes.extend(pool.encode_trailer());
+        }
+        bytes
     }
 
     /// Reads the stored form back; the bytes may be hostile.
@@ -148,18 +226,24 @@ impl Attributes {
         if bytes.len() > ATTRIBUTES_BYTES_MAX {
             return Err(BadAttributes);
         }
-        let (attributes, rest): (Self, _) =
+        let (mut attributes, trailer): (Self, _) =
             postcard::take_from_bytes(bytes).map_err(|_| BadAttributes)?;
+        attributes.pool = PoolAttributes::decode_trailer(trailer)?;
         attributes.check()?;
-        if rest.is_empty() { Ok(attributes) } else { Err(BadAttributes) }
+        Ok(attributes)
     }
 
     /// Whether the attributes keep their limits.
     pub fn check(&self) -> Result<(), BadAttributes> {
         let named = self.name.as_ref().is_none_or(|name| name.check().is_ok());
-        if named && self.members.len() <= MEMBERS_MAX { Ok(()) } else { Err(BadAttributes) }
+        let pooled = self.pool.as_ref().is_none_or(PoolAttributes::is_valid);
+        let valid = named && pooled && self.members.len() <= MEMBERS_MAX;
+        if valid { Ok(()) } else { Err(BadAttributes) }
     }
 }
+
+/// The first byte of the trailer with [`PoolAttributes`].
+const POOL_TRAILER: u8 = 1;
 
 /// Bytes that are no attributes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -280,6 +364,7 @@ mod tests {
             name: Some(Name::new("ns", "x").unwrap()),
             ttl_ms: Some(u64::MAX),
             members: vec![ObjectId::new([7; 20]); 3],
+            pool: None,
         };
         assert_eq!(Attributes::decode(&full.encode()), Ok(full.clone()));
         assert!(Attributes::default().encode().is_empty());
@@ -290,6 +375,61 @@ mod tests {
         let mut longer = full.encode();
         longer.push(0);
         assert_eq!(Attributes::decode(&longer), Err(BadAttributes));
+    }
+
+    #[test]
+    fn attributes_of_a_pool_are_a_trailer_and_others_are_stored_as_before() {
+        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let name = Some(Name::new("ns", "x").unwrap());
+        let local = Attributes { name, ttl_ms: Some(300), ..Attributes::default() };
+        assert_eq!(hex(&local.encode()), "01026e73017801ac0200");
+
+        let origin = Some(Origin { slot: 3, boot: 4 });
+        let class = Durability::Memory;
+        let pool = PoolAttributes { copies: 2, copies_min: 1, class, origin, serial: 300 };
+        let pooled = Attributes { pool: Some(pool), ..local.clone() };
+        assert_eq!(hex(&pooled.encode()), "01026e73017801ac020001020101010304ac02");
+        assert_eq!(Attributes::decode(&pooled.encode()), Ok(pooled.clone()));
+        let alone = Attributes { pool: Some(pool), ..Attributes::default() };
+        assert!(!alone.is_empty());
+        assert_eq!(Attributes::decode(&alone.encode()), Ok(alone));
+
+        let bytes = pooled.encode();
+        for cut in local.encode().len() + 1..bytes.len() {
+            assert_eq!(Attributes::decode(&bytes[..cut]), Err(BadAttributes), "{cut}");
+        }
+        assert_eq!(Attributes::decode(&[&bytes[..], &[0]].concat()), Err(BadAttributes));
+        let mut other = bytes;
+        other[local.encode().len()] = 2;
+        assert_eq!(Attributes::decode(&other), Err(BadAttributes));
+    }
+
+    #[test]
+    fn the_birth_of_a_copy_is_that_of_its_origin() {
+        let here = Origin { slot: 1, boot: 2 };
+        let class = Durability::default();
+        let made = PoolAttributes { copies: 1, copies_min: 1, class, origin: None, serial: 7 };
+        assert_eq!(made.birth(here), Birth { slot: 1, boot: 2, serial: 7 });
+        let brought = PoolAttributes { origin: Some(Origin { slot: 3, boot: 4 }), ..made };
+        assert_eq!(brought.birth(here), Birth { slot: 3, boot: 4, serial: 7 });
+    }
+
+    #[test]
+    fn copies_at_and_past_their_limits() {
+        for (copies, copies_min, is_valid) in [
+            (1, 1, true),
+            (COPIES_MAX, COPIES_MAX, true),
+            (COPIES_MAX + 1, 1, false),
+            (0, 0, false),
+            (2, 0, false),
+            (2, 3, false),
+        ] {
+            let class = Durability::default();
+            let (origin, serial) = (None, 1);
+            let pool = Some(PoolAttributes { copies, copies_min, class, origin, serial });
+            let bytes = Attributes { pool, ..Attributes::default() }.encode();
+            assert_eq!(Attributes::decode(&bytes).is_ok(), is_valid, "{copies} {copies_min}");
+        }
     }
 
     #[test]

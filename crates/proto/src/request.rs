@@ -7,7 +7,7 @@
 
 use crate::code::Code;
 use crate::limits::{
-    FRAME_FDS_MAX, LIST_PAGE_MAX, NAME_BYTES_MAX, NAMESPACE_BYTES_MAX, REQUEST_IDS_MAX,
+    CALLS_MAX, FRAME_FDS_MAX, LIST_PAGE_MAX, NAME_BYTES_MAX, NAMESPACE_BYTES_MAX, REQUEST_IDS_MAX,
 };
 use crate::message::{Failure, Filter, Request};
 
@@ -72,7 +72,12 @@ impl Request {
             | Self::Scope { .. }
             | Self::EndScope { .. }
             | Self::Adopt { .. } => Class::Write,
-            Self::Shutdown | Self::ShutdownUnused => Class::Owner,
+            Self::Shutdown
+            | Self::ShutdownUnused
+            | Self::Agent { .. }
+            | Self::Tell { .. }
+            | Self::Land(_)
+            | Self::SealLanded { .. } => Class::Owner,
         }
     }
 
@@ -84,11 +89,13 @@ impl Request {
             | Self::CreateGrowing { .. }
             | Self::Grow { .. }
             | Self::Evict { .. }
+            | Self::Land(_)
             | Self::Get { .. } => Cost::Memory,
             Self::Seal { .. }
             | Self::SealGrown { .. }
             | Self::Replace { .. }
             | Self::OpenSpilled { .. }
+            | Self::SealLanded { .. }
             | Self::Share { .. } => Cost::Slow,
             Self::Hello(_)
             | Self::Index
@@ -114,6 +121,8 @@ impl Request {
             | Self::Scope { .. }
             | Self::EndScope { .. }
             | Self::Adopt { .. }
+            | Self::Agent { .. }
+            | Self::Tell { .. }
             | Self::Slot { .. } => Cost::Light,
         }
     }
@@ -135,6 +144,7 @@ impl Request {
                 filter.check()
             }
             Self::Subscribe { filter } => filter.check(),
+            Self::Tell { told } => at_most("answers", told.len(), CALLS_MAX),
             Self::Adopt { namespace, .. } => {
                 at_most("bytes of a namespace", namespace.len(), NAMESPACE_BYTES_MAX)
             }
@@ -146,6 +156,7 @@ impl Request {
             | Self::Grow { .. }
             | Self::SealGrown { .. }
             | Self::Evict { .. }
+            | Self::Land(_)
             | Self::Quota { .. }
             | Self::Share { .. } => Ok(()),
             // Nothing in them can be large.
@@ -163,6 +174,8 @@ impl Request {
             | Self::ShutdownUnused
             | Self::EndScope { .. }
             | Self::Slot { .. }
+            | Self::Agent { .. }
+            | Self::SealLanded { .. }
             | Self::OpenSpilled { .. } => Ok(()),
         }
     }
@@ -222,6 +235,8 @@ mod tests {
             (Request::Delete { ids: ids(1) }, Class::Write, Cost::Light),
             (Request::Shutdown, Class::Owner, Cost::Light),
             (Request::ShutdownUnused, Class::Owner, Cost::Light),
+            (Request::Agent { token: 1, slot: 2 }, Class::Owner, Cost::Light),
+            (Request::Land(crate::pool::tests::landing()), Class::Owner, Cost::Memory),
         ];
         for (request, class, cost) in cases {
             assert_eq!((request.class(), request.cost()), (class, cost), "{request:?}");
@@ -237,7 +252,10 @@ mod tests {
         let wait =
             |count| Request::Wait { ids: ids(count), count: 0, timeout_ms: None, beyond_end: true };
         let scope = |count| Request::Scope { scope: 1, ids: ids(count), again: false };
-        let cases: [(&dyn Fn(usize) -> Request, usize); 12] = [
+        let vouch = crate::pool::Told::Vouch { ms: 1 };
+        let tell = |count| Request::Tell { told: vec![vouch; count] };
+        let cases: [(&dyn Fn(usize) -> Request, usize); 13] = [
+            (&tell, CALLS_MAX),
             (&scope, REQUEST_IDS_MAX),
             (&extents, FRAME_FDS_MAX),
             (&|count| Request::Release { serials: vec![1; count] }, REQUEST_IDS_MAX),

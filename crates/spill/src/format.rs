@@ -5,6 +5,8 @@
 
 use std::io::{self, Read, Write};
 
+use plasmon_proto::object::PoolAttributes;
+
 use crate::FileMeta;
 
 /// The first bytes of a spill file.
@@ -47,8 +49,12 @@ fn fill(file: &mut dyn Read, buffer: &mut [u8]) -> Result<(), BadFile> {
 
 /// The bytes before the payload.
 pub fn encode_header(store: u64, object: &FileMeta) -> Result<Vec<u8>, BadFile> {
-    let description =
+    let mut description =
         postcard::to_allocvec(object).map_err(|_| BadFile::Damaged("not describable"))?;
+    // Not in the attributes' own encoding, which objects in no pool share with earlier versions.
+    if let Some(pool) = &object.attributes.pool {
+        description.extend(pool.encode_trailer());
+    }
     if description.len() > DESCRIPTION_BYTES_MAX {
         return Err(BadFile::Damaged("the description is too long"));
     }
@@ -90,10 +96,10 @@ pub fn read_header(store: u64, file: &mut dyn Read) -> Result<FileMeta, BadFile>
     if word(24) != crc32c::crc32c(&description) {
         return Err(BadFile::Damaged("the description does not match its checksum"));
     }
-    let object: FileMeta = match postcard::take_from_bytes(&description) {
-        Ok((object, [])) => object,
-        Ok(_) | Err(_) => return Err(BadFile::Damaged("the description cannot be read")),
-    };
+    let unreadable = || BadFile::Damaged("the description cannot be read");
+    let (mut object, trailer): (FileMeta, _) =
+        postcard::take_from_bytes(&description).map_err(|_| unreadable())?;
+    object.attributes.pool = PoolAttributes::decode_trailer(trailer).map_err(|_| unreadable())?;
     let sane = object.sizes.total().is_some() && object.attributes.check().is_ok();
     if sane { Ok(object) } else { Err(BadFile::Damaged("the description exceeds its limits")) }
 }
@@ -115,4 +121,29 @@ pub fn check_trailer(payload_crc: u32, file: &mut dyn Read) -> Result<(), BadFil
         return Err(BadFile::Damaged("the payload does not match its checksum"));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plasmon_proto::object::{Durability, ObjectMeta};
+    use plasmon_proto::{Attributes, ObjectId};
+
+    #[test]
+    fn only_an_object_in_a_pool_has_more_in_its_description() {
+        let (class, origin) = (Durability::Memory, None);
+        let pool = PoolAttributes { copies: 2, copies_min: 1, class, origin, serial: 9 };
+        let local = Attributes { ttl_ms: Some(5), ..Attributes::default() };
+        let pooled = Attributes { pool: Some(pool), ..local.clone() };
+        let id = ObjectId::new([1; 20]);
+        let bytes = |attributes: &Attributes| {
+            let object = FileMeta::new(id, 3, ObjectMeta::default(), attributes.clone());
+            let header = encode_header(7, &object).unwrap();
+            assert_eq!(read_header(7, &mut &header[..]).unwrap(), object);
+            header.len()
+        };
+        let without = bytes(&local);
+        assert_eq!(bytes(&pooled), without + pool.encode_trailer().len());
+        assert_eq!(without, FIXED_BYTES + 33, "as before there were pools");
+    }
 }

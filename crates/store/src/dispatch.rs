@@ -250,6 +250,10 @@ impl<D: Directory> Store<D> {
             | Request::Sync
             | Request::Shutdown
             | Request::ShutdownUnused
+            | Request::Agent { .. }
+            | Request::Tell { .. }
+            | Request::Land(_)
+            | Request::SealLanded { .. }
             | Request::Slot { .. } => {
                 Err(Failure::of(Code::BadRequest).with_detail("not a question to the store"))
             }

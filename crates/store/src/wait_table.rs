@@ -29,8 +29,8 @@ impl Question {
     /// Whether an object in this state needs no more waiting for.
     pub(crate) fn is_decided_by(self, state: ObjectState) -> bool {
         match (self, state) {
-            (_, ObjectState::Sealed | ObjectState::Corrupt) => true,
-            (_, ObjectState::Spilled) => false,
+            (_, ObjectState::Sealed | ObjectState::Corrupt | ObjectState::Unreachable) => true,
+            (_, ObjectState::Spilled | ObjectState::Remote) => false,
             (Self::Get, _) => true,
             (Self::Wait { .. }, ObjectState::Absent | ObjectState::Creating) => false,
             (Self::Wait { beyond_end }, _) => !beyond_end,

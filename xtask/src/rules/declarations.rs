@@ -21,6 +21,10 @@ const PLACES: &[(&[&str], &str)] = &[
 /// Requests that one of the places does not have, and why.
 const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("Unsubscribe", "crates/client", "a subscription of the client ends with its connection"),
+    ("Agent", "crates/client", "the pool daemon has a connection of its own"),
+    ("Tell", "crates/client", "the pool daemon has a connection of its own"),
+    ("Land", "crates/client", "the pool daemon has a connection of its own"),
+    ("SealLanded", "crates/client", "the pool daemon has a connection of its own"),
     ("Shutdown", "fuzz", "the fuzzed store has no daemon that ends"),
     ("ShutdownUnused", "fuzz", "the fuzzed store has no daemon that ends"),
 ];

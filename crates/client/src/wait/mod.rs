@@ -182,8 +182,11 @@ pub(crate) fn wait_request(
 /// Whether a wait for an object in this state is over; the daemon decides alike.
 fn is_decided(state: ObjectState, beyond_end: bool) -> bool {
     match state {
-        ObjectState::Sealed | ObjectState::Corrupt => true,
-        ObjectState::Absent | ObjectState::Creating | ObjectState::Spilled => false,
+        ObjectState::Sealed | ObjectState::Corrupt | ObjectState::Unreachable => true,
+        ObjectState::Absent
+        | ObjectState::Creating
+        | ObjectState::Spilled
+        | ObjectState::Remote => false,
         ObjectState::Evicted | ObjectState::Deleted | ObjectState::CreatorDied => !beyond_end,
     }
 }

@@ -177,6 +177,13 @@ impl Core {
                     self.fail(client, number, Failure::of(Code::InUse).with_detail(need));
                 }
             },
+            Request::Agent { .. }
+            | Request::Tell { .. }
+            | Request::Land(_)
+            | Request::SealLanded { .. } => {
+                let detail = "this store belongs to no pool";
+                self.fail(client, number, Failure::of(Code::Unsupported).with_detail(detail));
+            }
             Request::Seal { id } => self.seal(client, number, SealTarget { id, target: id }),
             Request::Replace { id, target } => self.seal(client, number, SealTarget { id, target }),
             Request::SealGrown { id, .. } if !self.store.directory().index.has_room() => {

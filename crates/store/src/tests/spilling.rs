@@ -288,6 +288,7 @@ fn names_times_and_members_survive_the_tier() {
         name: Some(plasmon_proto::Name::new("n", "x").unwrap()),
         ttl_ms: Some(1000),
         members: vec![id(1)],
+        ..Attributes::default()
     };
     world.create_and_seal(CLIENT, &Put::new(2, 4 * MIB - 8192).with(attributes)).unwrap();
     world.create_and_seal(CLIENT, &Put::new(3, MIB)).unwrap();

@@ -1,0 +1,321 @@
+//! What a store and the pool daemon beside it tell each other, over the socket.
+//!
+//! The pool daemon is a client with a seat ([`crate::message::Request::Agent`]). The store decides
+//! about the memory of its machine, the pool daemon about the pool: the store says what clients
+//! want of pooled objects and what happens to the copies here ([`Call`]), the pool daemon what
+//! became of that ([`Told`]).
+//!
+//! ```text
+//!   a client asks for an id that is not here     Seek ---------->  Find, Open, transfer
+//!                                                <---------- Land, SealLanded, or Sought
+//!   a client completes an object                 Commit -------->  the directory of the pool
+//!                                                <---------------- Committed
+//!   a client deletes                             Delete -------->
+//!                                                <---------------- Drop of each copy, Deleted
+//! ```
+//!
+//! [`Call`] and [`Told`] are those of `crates/pool`, with a slot as a bare number; that crate could
+//! use these types.
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::ObjectId;
+
+/// Where an object was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Origin {
+    /// The slot of the node.
+    pub slot: u16,
+    /// The number of its store ([`crate::message::Welcome::store`]).
+    pub boot: u64,
+}
+
+/// One incarnation of an id in the whole pool. An id that is deleted and created again has another
+/// birth, so that a late message about the first can do nothing to the second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Birth {
+    /// The slot of the node where it was made.
+    pub slot: u16,
+    /// The number of that node's store ([`crate::message::Welcome::store`]).
+    pub boot: u64,
+    /// What tells it from other incarnations of the id that were made there
+    /// ([`crate::object::PoolAttributes::serial`]). 0 for an id with a home, which is never made
+    /// twice.
+    pub serial: u64,
+}
+
+/// What an object's bytes are, as far as moving them needs it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Content {
+    /// Bytes of the data.
+    pub data_bytes: u64,
+    /// Bytes of the metadata.
+    pub metadata_bytes: u32,
+    /// The CRC-32C of the table that has the CRC-32C of each segment. The store reads no objects:
+    /// it says 0, and the pool daemon computes it.
+    pub table_crc: u32,
+}
+
+/// How urgent a client's question is, the most urgent first. `crates/pool` has two more of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Class {
+    /// A client needs it now.
+    Get,
+    /// A client waits for it to be created.
+    Wait,
+    /// A client will need it.
+    Prefetch,
+}
+
+/// What the store tells the pool daemon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Call {
+    /// A client asks for a pooled object that is not here. There is one for each id, however many
+    /// clients ask, and another one with a higher number when a client asks more urgently or after
+    /// an answer.
+    Seek {
+        /// The object.
+        id: ObjectId,
+        /// The number of the call; calls are numbered in order.
+        number: u64,
+        /// Get, wait or prefetch.
+        class: Class,
+    },
+    /// No client asks for it any more.
+    Unseek(ObjectId),
+    /// A pooled object is complete here. One with a free id is not visible yet. The pool daemon
+    /// reads it as any client does, with [`crate::message::Request::Get`].
+    Commit {
+        /// The object.
+        id: ObjectId,
+        /// The serial of its birth.
+        serial: u64,
+        /// Its bytes.
+        content: Content,
+        /// How many copies it shall have.
+        copies: u8,
+        /// How many it has at least before it is acknowledged.
+        copies_min: u8,
+    },
+    /// A client deletes a pooled object.
+    Delete(ObjectId),
+    /// A local copy is not there any more: dropped as asked, evicted, or found damaged.
+    Ended {
+        /// The object.
+        id: ObjectId,
+        /// Its incarnation.
+        birth: Birth,
+    },
+    /// A local copy will not be evicted.
+    Kept {
+        /// The object.
+        id: ObjectId,
+        /// Its incarnation.
+        birth: Birth,
+    },
+    /// A copy that the store has had since before the pool daemon took the seat.
+    Has {
+        /// The object.
+        id: ObjectId,
+        /// Its incarnation.
+        birth: Birth,
+        /// Its bytes.
+        content: Content,
+        /// Whether clients can see it.
+        visible: bool,
+    },
+}
+
+/// What became of a sought object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Fate {
+    /// It does not exist; the pool daemon tells when it does, until the store gives up the seek.
+    Absent,
+    /// It was deleted.
+    Deleted,
+    /// It may have existed, and no node has a copy.
+    Lost,
+    /// It could not be found out in time, or not be brought here.
+    Unreachable,
+    /// There is no room for it here.
+    NoRoom,
+}
+
+/// Why a commit failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Refusal {
+    /// Another object has the id.
+    Exists,
+    /// Fewer nodes are live than the copies that it needs at least.
+    NotEnoughNodes,
+    /// No node has room for the copies that it needs at least.
+    StoreFull,
+    /// The id was deleted, and the node in this slot may still have a copy of the deleted object.
+    InUse(u16),
+    /// The node was alone for too long. The commit may have succeeded or not; the object is gone
+    /// from here.
+    Unreachable,
+}
+
+/// What the pool daemon tells the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Told {
+    /// What became of a sought object, for the calls up to this number. One that is brought here
+    /// is sealed instead.
+    Sought {
+        /// The object.
+        id: ObjectId,
+        /// The last call that this answers.
+        number: u64,
+        /// What became of it.
+        fate: Fate,
+    },
+    /// A commit ended; a refused object is ended by the store.
+    Committed {
+        /// The object.
+        id: ObjectId,
+        /// The serial of its birth.
+        serial: u64,
+        /// How it ended.
+        result: Result<(), Refusal>,
+    },
+    /// The object that a client wanted to delete is deleted, or did not exist.
+    Deleted(ObjectId),
+    /// The delete could not be finished in time; it may still happen.
+    DeleteUnreachable(ObjectId),
+    /// End this copy, then say [`Call::Ended`].
+    Drop {
+        /// The object.
+        id: ObjectId,
+        /// Its incarnation.
+        birth: Birth,
+    },
+    /// Let clients see this copy.
+    Publish {
+        /// The object.
+        id: ObjectId,
+        /// Its incarnation.
+        birth: Birth,
+    },
+    /// Never evict this copy, then say [`Call::Kept`].
+    Keep {
+        /// The object.
+        id: ObjectId,
+        /// Its incarnation.
+        birth: Birth,
+    },
+    /// Copies of free ids may be shown for so long from now on.
+    Vouch {
+        /// Milliseconds.
+        ms: u64,
+    },
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::frame;
+    use crate::limits::{CALLS_MAX, FRAME_BYTES_MAX};
+    use crate::message::{Landing, Push, Request};
+    use crate::object::{Sizes, Traits};
+
+    const ID: ObjectId = ObjectId::pooled([0xff; 12], Some(0xfffe));
+    const BIRTH: Birth = Birth { slot: u16::MAX, boot: u64::MAX, serial: u64::MAX };
+
+    pub(crate) fn landing() -> Landing {
+        Landing {
+            id: ID,
+            birth: BIRTH,
+            sizes: Sizes { data: 1, metadata: 2, attributes: 3 },
+            traits: Traits::default(),
+            growing: false,
+        }
+    }
+
+    fn hex(bytes: &[u8]) -> String {
+        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    #[test]
+    fn the_largest_messages_fit_a_frame() {
+        let content = Content { data_bytes: u64::MAX, metadata_bytes: !0, table_crc: !0 };
+        let has = Call::Has { id: ID, birth: BIRTH, content, visible: true };
+        let calls = postcard::to_allocvec(&Push::Calls(vec![has; CALLS_MAX])).unwrap();
+        let refused = Err(Refusal::InUse(u16::MAX));
+        let told = Told::Committed { id: ID, serial: u64::MAX, result: refused };
+        let told = postcard::to_allocvec(&Request::Tell { told: vec![told; CALLS_MAX] }).unwrap();
+        let head = 64;
+        assert!(calls.len() + head <= FRAME_BYTES_MAX, "{}", calls.len());
+        assert!(told.len() + head <= FRAME_BYTES_MAX, "{}", told.len());
+    }
+
+    #[test]
+    fn messages_come_back_and_their_bytes_are_a_format() {
+        let id = ObjectId::pooled([7; 12], None);
+        let birth = Birth { slot: 3, boot: 4, serial: 300 };
+        let content = Content { data_bytes: 5, metadata_bytes: 6, table_crc: 7 };
+        let calls = [
+            (
+                Call::Seek { id, number: 8, class: Class::Get },
+                "00070707070707070707070707ffff40706f6f6c000800",
+            ),
+            (Call::Unseek(id), "01070707070707070707070707ffff40706f6f6c00"),
+            (
+                Call::Commit { id, serial: 300, content, copies: 2, copies_min: 1 },
+                "02070707070707070707070707ffff40706f6f6c00ac020506070201",
+            ),
+            (Call::Delete(id), "03070707070707070707070707ffff40706f6f6c00"),
+            (Call::Ended { id, birth }, "04070707070707070707070707ffff40706f6f6c000304ac02"),
+            (Call::Kept { id, birth }, "05070707070707070707070707ffff40706f6f6c000304ac02"),
+            (
+                Call::Has { id, birth, content, visible: true },
+                "06070707070707070707070707ffff40706f6f6c000304ac0205060701",
+            ),
+        ];
+        for (call, golden) in calls {
+            let bytes = postcard::to_allocvec(&call).unwrap();
+            assert_eq!(hex(&bytes), golden, "{call:?}");
+            assert_eq!(postcard::from_bytes(&bytes), Ok(call));
+        }
+        let result = Err(Refusal::InUse(9));
+        let told = [
+            (
+                Told::Sought { id, number: 8, fate: Fate::Unreachable },
+                "00070707070707070707070707ffff40706f6f6c000803",
+            ),
+            (
+                Told::Committed { id, serial: 300, result },
+                "01070707070707070707070707ffff40706f6f6c00ac02010309",
+            ),
+            (Told::Deleted(id), "02070707070707070707070707ffff40706f6f6c00"),
+            (Told::DeleteUnreachable(id), "03070707070707070707070707ffff40706f6f6c00"),
+            (Told::Drop { id, birth }, "04070707070707070707070707ffff40706f6f6c000304ac02"),
+            (Told::Publish { id, birth }, "05070707070707070707070707ffff40706f6f6c000304ac02"),
+            (Told::Keep { id, birth }, "06070707070707070707070707ffff40706f6f6c000304ac02"),
+            (Told::Vouch { ms: 300 }, "07ac02"),
+        ];
+        for (told, golden) in told {
+            let bytes = postcard::to_allocvec(&told).unwrap();
+            assert_eq!(hex(&bytes), golden, "{told:?}");
+            assert_eq!(postcard::from_bytes(&bytes), Ok(told));
+        }
+    }
+
+    #[test]
+    fn the_requests_of_the_seat_follow_all_others() {
+        let birth = Birth { slot: 3, boot: 4, serial: 300 };
+        let id = ObjectId::pooled([7; 12], None);
+        let requests = [
+            Request::Agent { token: 1, slot: 2 },
+            Request::Tell { told: vec![Told::Vouch { ms: 1 }] },
+            Request::Land(landing()),
+            Request::SealLanded { id, birth, visible: true, keep: false },
+        ];
+        for (at, request) in requests.into_iter().enumerate() {
+            let bytes = postcard::to_allocvec(&request).unwrap();
+            assert_eq!(usize::from(bytes[0]), 36 + at, "{request:?}");
+            let framed = frame::encode_request(1, &request).unwrap();
+            assert_eq!(frame::decode_request(&framed), Ok((1, request)));
+        }
+    }
+}
