@@ -125,6 +125,8 @@ impl Process {
             && !strict
             && !plan.replace
             && !self.connection.is_exact()
+            // The pool is asked before such an object is seen.
+            && !plan.chosen.is_some_and(|id| id.is_pooled())
             && plan.footprint < large_bytes(session.welcome.capacity_bytes)
     }
 

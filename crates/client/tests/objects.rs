@@ -213,6 +213,30 @@ fn names_are_ids() {
 }
 
 #[test]
+fn without_a_pool_a_name_of_one_is_refused_with_what_to_start() {
+    let node = TestStore::new(64 * MIB);
+    let store = node.connect();
+    let name = Name::new("", "@prod:sales").unwrap();
+    let options = PutOptions { name: Some(name.clone()), ..PutOptions::default() };
+    let id = name.id();
+    let refused = [
+        store.put(b"x", &options).unwrap_err(),
+        store.create(1, &options).unwrap_err(),
+        store.get(&id, NOW).unwrap_err(),
+        store.get(&id, Some(Duration::from_secs(60))).unwrap_err(),
+        store.states(&[id]).unwrap_err(),
+        store.delete(&[id]).unwrap_err(),
+    ];
+    for error in refused {
+        assert_eq!(error.code(), Code::Unsupported, "{error}");
+        assert!(error.to_string().contains("plasmon start --cluster"), "{error}");
+    }
+    // The client goes on as if it had not asked.
+    let local = store.put(b"y", &PutOptions::default()).unwrap();
+    assert_eq!(store.get(&local, NOW).unwrap().data(), b"y");
+}
+
+#[test]
 fn an_object_is_replaced_in_one_step_and_readers_of_the_old_one_keep_it() {
     for level in ["shared", "leased", "strict"] {
         let node = TestStore::with(64 * MIB, &[("level", level)]);

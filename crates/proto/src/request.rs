@@ -6,10 +6,11 @@
 //! their own.
 
 use crate::code::Code;
+use crate::id::ObjectId;
 use crate::limits::{
     CALLS_MAX, FRAME_FDS_MAX, LIST_PAGE_MAX, NAME_BYTES_MAX, NAMESPACE_BYTES_MAX, REQUEST_IDS_MAX,
 };
-use crate::message::{Failure, Filter, Request};
+use crate::message::{Failure, Filter, Landing, Request};
 
 /// Which clients may make a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,6 +128,53 @@ impl Request {
         }
     }
 
+    /// The objects that it is about, as far as it names them.
+    pub fn ids(&self) -> &[ObjectId] {
+        match self {
+            Self::Delete { ids }
+            | Self::DeleteUnused { ids }
+            | Self::Get { ids }
+            | Self::Wait { ids, .. }
+            | Self::States { ids }
+            | Self::Scope { ids, .. }
+            | Self::Touch { ids } => ids,
+            Self::Create { id, .. }
+            | Self::CreateGrowing { id, .. }
+            | Self::Grow { id, .. }
+            | Self::Seal { id }
+            | Self::SealGrown { id, .. }
+            | Self::Abort { id }
+            | Self::Stat { id }
+            | Self::Slot { id }
+            | Self::OpenSpilled { id }
+            | Self::SealLanded { id, .. }
+            | Self::Land(Landing { id, .. })
+            // The id that it has until then is its creator's alone.
+            | Self::Replace { target: id, .. } => std::slice::from_ref(id),
+            Self::Hello(_)
+            | Self::Index
+            | Self::Extents { .. }
+            | Self::Lease { .. }
+            | Self::Release { .. }
+            | Self::Cancel { .. }
+            | Self::List { .. }
+            | Self::Evict { .. }
+            | Self::Subscribe { .. }
+            | Self::Unsubscribe
+            | Self::Status
+            | Self::Clients { .. }
+            | Self::Quota { .. }
+            | Self::Sync
+            | Self::Shutdown
+            | Self::ShutdownUnused
+            | Self::Share { .. }
+            | Self::Adopt { .. }
+            | Self::EndScope { .. }
+            | Self::Agent { .. }
+            | Self::Tell { .. } => &[],
+        }
+    }
+
     /// Whether it keeps the limits that the size of a frame alone does not enforce.
     pub fn check(&self) -> Result<(), Failure> {
         match self {
@@ -206,7 +254,6 @@ fn at_most(what: &str, count: usize, limit: usize) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::id::ObjectId;
     use crate::message::ExtentId;
     use crate::object::{Sizes, Traits};
 
@@ -240,6 +287,20 @@ mod tests {
         ];
         for (request, class, cost) in cases {
             assert_eq!((request.class(), request.cost()), (class, cost), "{request:?}");
+        }
+    }
+
+    #[test]
+    fn a_request_names_its_objects() {
+        let other = ObjectId::new([8; 20]);
+        let cases = [
+            (Request::Get { ids: vec![ID, other] }, vec![ID, other]),
+            (Request::Seal { id: ID }, vec![ID]),
+            (Request::Replace { id: other, target: ID }, vec![ID]),
+            (Request::Status, vec![]),
+        ];
+        for (request, ids) in cases {
+            assert_eq!(request.ids(), ids, "{request:?}");
         }
     }
 

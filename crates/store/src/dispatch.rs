@@ -116,6 +116,11 @@ impl<D: Directory> Store<D> {
             Submission::Put(put) => {
                 self.put(client, put, attributes).map_err(|code| (code, put.id))
             }
+            Submission::Announce { id } | Submission::Abort { id } | Submission::Delete { id }
+                if id.is_pooled() =>
+            {
+                Err((Code::Unsupported, id))
+            }
             Submission::Announce { id } => self.announce(client, id).map_err(|code| (code, id)),
             Submission::Abort { id } => self.abort(client, &id).map_err(|code| (code, id)),
             Submission::Delete { id } => self.delete_soon(client, &id).map_err(|code| (code, id)),
@@ -150,6 +155,9 @@ impl<D: Directory> Store<D> {
         let writes = body.class() == Class::Write;
         if !self.admits(client, request, writes) {
             return;
+        }
+        if let Some(id) = body.ids().iter().find(|id| id.is_pooled()) {
+            return self.fail(client, request, no_pool().with_id(*id));
         }
         self.collect_unused_for(&body);
         let reply = match body {
@@ -273,6 +281,14 @@ impl<D: Directory> Store<D> {
         }
         Reply::Done
     }
+}
+
+/// Why nothing can be done with an object of a pool.
+fn no_pool() -> Failure {
+    Failure::of(Code::Unsupported).with_detail(
+        "names that begin with @ belong to a pool, and this store has none: start it with \
+         `plasmon start --cluster etcd://HOST:2379 --name NAME`",
+    )
 }
 
 fn submission_id(submission: &Submission) -> ObjectId {

@@ -33,6 +33,10 @@ impl<D: Directory> Store<D> {
         attributes: Option<Attributes>,
     ) -> Result<(), Code> {
         let range = put.range().ok_or(Code::BadRequest)?;
+        if put.id.is_pooled() {
+            self.return_lease(client, range)?;
+            return Err(Code::Unsupported);
+        }
         if let Some(entry) = self.objects.find(&put.id) {
             // The same record twice: the daemon died between applying it and saying so.
             if entry.range == range && entry.meta.sizes == put.sizes {

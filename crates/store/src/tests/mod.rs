@@ -16,6 +16,7 @@ mod lives;
 mod memory;
 mod model;
 mod opening;
+mod pooled;
 mod quotas;
 mod readers;
 mod recovering;
