@@ -2,6 +2,8 @@
 
 use plasmon_cluster::Slot;
 
+use crate::record::Birth;
+
 /// The settings of one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -34,6 +36,18 @@ impl Config {
             #[cfg(test)]
             mutation: None,
         }
+    }
+
+    /// The incarnation of an object that the node's store made.
+    pub(crate) fn birth(&self, serial: u64) -> Birth {
+        Birth { slot: self.slot, boot: self.boot, serial }
+    }
+
+    /// Where this start begins to number its questions and transfers, so that an answer to an
+    /// earlier start is not taken for one to this.
+    pub(crate) fn first_number(&self) -> u64 {
+        let mixed = self.incarnation.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 1
     }
 
     #[cfg(test)]

@@ -57,11 +57,11 @@
 //!   says arrives in the order in which it said it. It numbers seeks, and deletes; an answer ends
 //!   all calls of the id up to its number. A seek lasts until [`Call::Unseek`].
 //! * *Copies.* [`Effect::Land`] is answered with [`Event::Landed`]; there is room for one object of
-//!   an id at most. Segments are taken between [`Effect::Accept`] and [`Effect::Refuse`]; a transfer
-//!   that was refused puts no byte into its landing any more. [`Effect::Seal`] or
+//!   an id at most. Segments are taken between [`Effect::Accept`] and [`Effect::Refuse`]; a
+//!   transfer that was refused puts no byte into its landing any more. [`Effect::Seal`] or
 //!   [`Effect::Abandon`] ends a landing.
-//! * *Serving.* [`Effect::Serve`] pins the copy until [`Effect::EndServe`]. A copy that is not there
-//!   any more is not served; the receiver asks another node.
+//! * *Serving.* [`Effect::Serve`] pins the copy until [`Effect::EndServe`]. A copy that is not
+//!   there any more is not served; the receiver asks another node.
 //!
 //! Deliberately absent: names and listings, durable copies, bytes inside control messages, several
 //! sources for one transfer at a time.

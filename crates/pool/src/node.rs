@@ -38,13 +38,6 @@ pub struct Node {
     held_due: Option<Mono>,
 }
 
-/// Where a start of a node begins to number its questions and transfers, so that an answer to an
-/// earlier start is not taken for one to this.
-fn first_number(incarnation: u64) -> u64 {
-    let mixed = incarnation.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 1
-}
-
 macro_rules! context {
     ($node:ident, $now:ident) => {
         &mut Context { now: $now, view: &$node.view, out: &mut $node.out }
@@ -56,13 +49,13 @@ impl Node {
     pub fn new(config: Config) -> Self {
         Self {
             directory: Directory::new(config.repair_bytes_per_s),
-            pulls: Pulls::new(config.capacity_bytes, first_number(config.incarnation)),
+            pulls: Pulls::new(config.capacity_bytes, config.first_number()),
             vouching: Vouching::new(config.isolated_serve_ms),
             view: View::new(config),
             out: Outbox::default(),
             copies: Copies::default(),
             requests: Requests::new(),
-            lookups: Lookups::new(first_number(config.incarnation)),
+            lookups: Lookups::new(config.first_number()),
             serves: Serves::default(),
             held_due: None,
         }
@@ -199,7 +192,8 @@ impl Node {
             Call::Unseek(id) => self.lookups.unseek(context!(self, now), id),
             Call::Commit { id, serial, content, copies, copies_min } => {
                 if is_copies(copies, copies_min) && content.is_movable() {
-                    let commit = Commit::new(self.birth(serial), content, copies, copies_min);
+                    let commit =
+                        Commit::new(self.view.config.birth(serial), content, copies, copies_min);
                     self.commit(now, id, commit);
                 } else {
                     let result = Err(Refusal::StoreFull);
@@ -232,10 +226,6 @@ impl Node {
                 self.copies.insert(id, Copy { birth, content, visible });
             }
         }
-    }
-
-    fn birth(&self, serial: u64) -> Birth {
-        Birth { slot: self.view.me(), boot: self.view.config.boot, serial }
     }
 
     fn commit(&mut self, now: Mono, id: ObjectId, commit: Commit) {
@@ -420,22 +410,19 @@ impl Node {
                 self.out.tell(Told::Drop { id, birth });
             }
         }
+        if let (Some(number), Answer::Found { birth, .. } | Answer::Lost(birth)) = (delete, &answer)
+        {
+            self.requests.delete(context!(self, now), id, *birth, number);
+        }
         match answer {
             Answer::Found { birth, content, sources } => {
-                if let Some(number) = delete {
-                    self.requests.delete(context!(self, now), id, birth, number);
-                }
                 if let Some(class) = seek {
                     let (visible, hold) = (true, false);
                     let wish = Wish { id, birth, content, class, sources, visible, hold };
                     self.found(now, wish);
                 }
             }
-            Answer::Lost(birth) => {
-                if let Some(number) = delete {
-                    self.requests.delete(context!(self, now), id, birth, number);
-                }
-            }
+            Answer::Lost(_) => {}
             Answer::Absent | Answer::Deleted => {
                 if let Some(number) = delete {
                     self.out.tell(Told::Deleted { id, number });
@@ -545,11 +532,8 @@ impl Node {
     /// A primary asks for the copies in its groups. What an earlier primary found is not believed
     /// any more, since the map of the question is known here.
     fn survey(&mut self, now: Mono, from: Slot, groups: &[(GroupNo, Epoch)]) {
-        let known = groups.iter().filter(|(no, since)| self.view.group(*no).since == *since);
         let entries = survey::entries(&self.copies, &self.pulls, &self.requests);
-        for page in survey::pages(known.copied(), entries) {
-            context!(self, now).send(from, page);
-        }
+        survey::answer(context!(self, now), from, groups, entries);
     }
 
     /// Lets the store show its copies of free ids while the lease is held, and ends what may not

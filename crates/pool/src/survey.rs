@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use plasmon_cluster::{Epoch, GroupNo, Map};
+use plasmon_cluster::{Epoch, GroupNo, Map, Slot};
 
 use crate::copies::{Copies, Copy};
 use crate::limits::INVENTORY_ENTRIES_MAX;
 use crate::message::{CopyEntry, Message, Standing};
 use crate::origin::Requests;
 use crate::pull::{Pulls, Wish};
+use crate::view::Context;
 
 /// The copies of a node, and those that are on their way to it.
 pub(crate) fn entries<'a>(
@@ -32,6 +33,19 @@ pub(crate) fn entries<'a>(
         CopyEntry { id: *id, birth, content, standing }
     });
     copies.chain(pulls)
+}
+
+/// Answers a primary. What an earlier one asked is not answered.
+pub(crate) fn answer(
+    cx: &mut Context<'_>,
+    primary: Slot,
+    groups: &[(GroupNo, Epoch)],
+    entries: impl Iterator<Item = CopyEntry>,
+) {
+    let known = groups.iter().filter(|(no, since)| cx.view.group(*no).since == *since);
+    for page in pages(known.copied(), entries) {
+        cx.send(primary, page);
+    }
 }
 
 /// The copies in these groups, each page with whole groups; a group of more copies than fit has
@@ -72,7 +86,6 @@ pub(crate) fn pages(
 
 #[cfg(test)]
 mod tests {
-    use plasmon_cluster::Slot;
     use plasmon_proto::ObjectId;
 
     use super::*;
