@@ -146,13 +146,12 @@ impl Node {
 
     /// Handles the messages of the node to itself, and sends the others.
     fn flush(&mut self, now: Mono, effects: &mut Vec<Effect>) {
+        let sender = (self.view.me(), self.view.config.incarnation, self.view.epoch());
         while let Some(message) = self.out.to_self.pop_front() {
-            let from = (self.view.me(), self.view.config.incarnation, self.view.epoch());
-            self.message(now, from, message);
+            self.message(now, sender, message);
         }
         effects.append(&mut self.out.effects);
-        let (epoch, from) = (self.view.epoch(), self.view.me());
-        let incarnation = self.view.config.incarnation;
+        let (from, incarnation, epoch) = sender;
         for (to, messages) in std::mem::take(&mut self.out.remote) {
             for page in messages.chunks(MESSAGES_MAX) {
                 let envelope = Envelope { epoch, from, incarnation, messages: page.to_vec() };

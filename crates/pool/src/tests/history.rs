@@ -182,11 +182,13 @@ impl History {
         })
     }
 
-    /// An object that was replaced is not read again.
+    /// An object that was replaced is not read again, unless what replaced it was lost with the
+    /// records: then no node knows that it was.
     fn check_order(&self, id: ObjectId, entry: &Entry, birth: Birth) -> Result<(), String> {
         let Some(seen) = self.first_seen(id, birth) else { return Ok(()) };
         for (later, other) in self.puts(id).filter(|(_, other)| *other != birth) {
             let replaced = later.begin > seen
+                && !self.may_be_forgotten(id, later)
                 && self.first_seen(id, other).is_some_and(|other| other < entry.begin);
             if replaced {
                 return Err(format!("read what {other:?} had replaced: {entry:?}"));
