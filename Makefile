@@ -7,7 +7,7 @@ SEEDS ?= 10000
 NAME ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-foreign check bench fuzz soak sim-node faults sanitize docs format clean spark demo-spark \
+.PHONY: help setup demo test test-foreign check bench fuzz soak sim sim-node faults sanitize docs format clean spark demo-spark \
 	test-spark test-spark-lines test-spark-suites test-hdf5
 
 help: ## list the targets
@@ -76,6 +76,10 @@ sim-node: ## SEEDS=10000 [SEED=n] [SAME=300] [MUTATIONS=300] [MUTATION=name]: th
 	@scripts/sim.sh $(if $(SEED),--seed $(SEED),--seeds $(SEEDS)) \
 		$(if $(MUTATION),--mutation $(MUTATION)) $(if $(MUTATIONS),--mutations $(MUTATIONS)) \
 		$(if $(SAME),--same $(SAME))
+
+sim: ## SEEDS=10000 [FIRST=n] [SEED=n] [MUTATIONS=all]: the nodes of a pool from a seed
+	@scripts/setup.sh machine
+	@SEEDS=$(SEEDS) FIRST=$(FIRST) SEED=$(SEED) MUTATIONS=$(MUTATIONS) scripts/sim-pool.sh
 
 faults: ## [FAULTS="--scene serve --kind open"]: each system call fails, with each error, early and late
 	@scripts/setup.sh machine

@@ -124,8 +124,7 @@ pub fn told(input: &mut Input<'_>) -> Told {
     let (id, birth) = (pooled_id(input), birth(input));
     match input.below(8) {
         0 => {
-            let fates =
-                [Fate::Absent, Fate::Deleted, Fate::Lost, Fate::Unreachable, Fate::NoRoom];
+            let fates = [Fate::Absent, Fate::Deleted, Fate::Lost, Fate::Unreachable, Fate::NoRoom];
             Told::Sought { id, number: input.byte().into(), fate: fates[input.below(5)] }
         }
         1 => {

@@ -1,6 +1,7 @@
 //! A store with a few clients, driven by fuzzed bytes: what they do, and what is true afterwards.
 
 mod growing;
+mod work;
 
 use std::collections::BTreeMap;
 
@@ -17,6 +18,8 @@ use plasmon_testkit::directory::{TestDirectory, overlap};
 use crate::Input;
 use crate::requests::{self, IDS, id, parts, traits};
 
+use self::work::Work;
+
 const CLIENTS: u32 = 4;
 const CAPACITY_BYTES: u64 = 48 << 20;
 const PAGE_BYTES: u64 = 4096;
@@ -24,29 +27,6 @@ const PAGE_BYTES: u64 = 4096;
 const PIECES_MAX: usize = 10_000;
 /// Longer than the store waits before it looks again for pins that it found.
 const LOOK_MS: u64 = 1_000;
-
-/// What the daemon still owes the store an answer for.
-#[derive(Clone, Copy, Debug)]
-enum Work {
-    Reserve(Ticket, Range, Option<u64>),
-    Extend(Ticket, Range, bool),
-    Settle(Ticket, ExtentId, u64),
-    Harden(Ticket),
-    Spill(Ticket),
-    Open(Ticket),
-    Restore(Ticket, Range),
-}
-
-impl Work {
-    /// The extent that memory is reserved in or cut off, `None` for other work.
-    fn extent(&self) -> Option<ExtentId> {
-        match self {
-            Self::Reserve(_, range, _) | Self::Extend(_, range, _) => Some(range.extent),
-            Self::Settle(_, extent, _) => Some(*extent),
-            Self::Harden(_) | Self::Spill(_) | Self::Open(_) | Self::Restore(..) => None,
-        }
-    }
-}
 
 #[derive(Debug, Default)]
 struct Client {

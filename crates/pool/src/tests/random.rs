@@ -3,8 +3,8 @@
 //! A run is a seed. Clients on two to five machines put, get, wait for and delete a few ids, while
 //! machines and pool daemons die and come back, pause, lose their connections and their leases.
 //! Then the faults stop, and everything has to be finished within 30 virtual seconds.
-//! `SEED=8317 cargo test -p plasmon-pool random_runs` replays one run, `SEEDS=10000` runs more, and
-//! `FIRST=10000` others.
+//! `make sim SEED=8317` replays one run, `SEEDS=10000` runs more, `FIRST=10000` others, and
+//! `MUTATIONS=all` breaks rules that must be found to be broken.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
@@ -453,7 +453,9 @@ fn failing(
 
 #[test]
 fn random_runs_keep_every_promise() {
-    let failing = failing(seeds(), None, |_| false);
+    let seeds = seeds();
+    let failing = failing(seeds.clone(), None, |_| false);
+    println!("seeds {seeds:?}: {} failed", failing.len());
     if let Some(seed) = failing.first() {
         // The same again, this time with a report.
         let events = number("EVENTS").unwrap_or(EVENTS);
