@@ -12,7 +12,7 @@ use plasmon_proto::ring::{Completion, Put, Submission};
 use plasmon_proto::{Attributes, ObjectId};
 use plasmon_store::event::{OpenedFile, Peer, ReadBack, SealTarget};
 use plasmon_store::ports::Directory as _;
-use plasmon_store::{ClientNo, Config, Effect, Event, Store, Ticket};
+use plasmon_store::{ClientNo, Config, Effect, Event, Store};
 use plasmon_testkit::directory::{TestDirectory, overlap};
 
 use crate::Input;
