@@ -88,6 +88,20 @@ impl SharedTables {
     }
 }
 
+impl SharedTables {
+    /// Before an entry is inserted: takes a step towards a larger table, if one is wanted.
+    fn make_room(&mut self, moved: &mut dyn FnMut(u32, SlotNo)) {
+        let number = self.index.table.number() + 1;
+        match self.index.step((number, &crate::random_key), moved) {
+            // The keeper is told of a new table before clients are.
+            Step::Complete if !self.keeper.is_behind(edge::now()) => self.move_to_next_table(),
+            Step::Complete | Step::Quiet => {}
+            Step::Refused(error) => tracing::warn!(%error, "no memory for another index table"),
+        }
+        edge::pause(Point::Index);
+    }
+}
+
 impl Directory for SharedTables {
     fn find(&self, id: &ObjectId) -> Option<(SlotNo, Entry)> {
         let slot = self.index.find(id)?;
@@ -99,15 +113,15 @@ impl Directory for SharedTables {
     }
 
     fn insert(&mut self, entry: &Entry, moved: &mut dyn FnMut(u32, SlotNo)) -> SlotNo {
-        let number = self.index.table.number() + 1;
-        match self.index.step((number, &crate::random_key), moved) {
-            // The keeper is told of a new table before clients are.
-            Step::Complete if !self.keeper.is_behind(edge::now()) => self.move_to_next_table(),
-            Step::Complete | Step::Quiet => {}
-            Step::Refused(error) => tracing::warn!(%error, "no memory for another index table"),
-        }
-        edge::pause(Point::Index);
+        self.make_room(moved);
         let slot = self.index.insert(&image_of(entry));
+        edge::pause(Point::Index);
+        slot
+    }
+
+    fn insert_hidden(&mut self, entry: &Entry, moved: &mut dyn FnMut(u32, SlotNo)) -> SlotNo {
+        self.make_room(moved);
+        let slot = self.index.insert_hidden(&image_of(entry));
         edge::pause(Point::Index);
         slot
     }

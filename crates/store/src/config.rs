@@ -28,6 +28,8 @@ pub struct Config {
     pub first_serial: u64,
     /// The birth number of the first extent; greater than every one that was ever given.
     pub first_birth: u64,
+    /// Whether the store belongs to a pool of several nodes.
+    pub pool: bool,
 }
 
 impl Config {
@@ -46,6 +48,7 @@ impl Config {
             owner_uid: None,
             first_serial: 1,
             first_birth: 1,
+            pool: false,
         }
     }
 }

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 
 use plasmon_proto::message::Range;
 use plasmon_proto::object::{Sizes, Traits};
+use plasmon_proto::pool::Birth;
 use plasmon_proto::{Attributes, ObjectId};
 
 use crate::asker::PendingReply;
@@ -38,6 +39,8 @@ pub(crate) struct Construction {
     pub(crate) charge: u64,
     /// For an object that grows.
     pub(crate) growing: Option<GrowthState>,
+    /// For a copy that is brought here from another node.
+    pub(crate) landing: Option<LandingState>,
 }
 
 /// What is special about an object whose size is not known before it is sealed.
@@ -49,6 +52,21 @@ pub(crate) struct GrowthState {
     pub(crate) data_bytes: Option<u64>,
     /// Which request is answered when they are found, and the connection that it came on.
     pub(crate) asked: PendingReply,
+}
+
+/// A copy that is being brought here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LandingState {
+    pub(crate) birth: Birth,
+    /// How it is sealed, once the agent has said so.
+    pub(crate) seal: Option<LandedSeal>,
+}
+
+/// How a copy is sealed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LandedSeal {
+    pub(crate) visible: bool,
+    pub(crate) keep: bool,
 }
 
 /// How far the construction is.
@@ -86,6 +104,8 @@ pub(crate) struct CreateRequest {
     pub(crate) sizes: Sizes,
     pub(crate) traits: Traits,
     pub(crate) strict: bool,
+    /// For a copy that is brought here from another node.
+    pub(crate) landing: Option<LandingState>,
 }
 
 /// All objects under construction.

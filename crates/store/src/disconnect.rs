@@ -28,6 +28,7 @@ impl<D: Directory> Store<D> {
     /// extents, its pins. Its objects have no owner from now on; those in its scopes and in
     /// namespaces that it had adopted are deleted. A long list of anything goes in pieces.
     pub(crate) fn disconnect(&mut self, no: ClientNo) {
+        self.leave_seat(no);
         let Some(mut client) = self.sessions.clients.disconnect(no) else { return };
         let creating = std::mem::take(&mut client.creating).into_iter().collect();
         self.work.leave(Leftover::Creating(client.session, creating));
@@ -54,6 +55,7 @@ impl<D: Directory> Store<D> {
     /// The client's connection broke. What it asked is answered no more: it asks again when it
     /// comes back. What is lent to it, and what it is creating, stays its own.
     pub(crate) fn part(&mut self, no: ClientNo) {
+        self.leave_seat(no);
         let Some(client) = self.sessions.clients.part(no) else { return };
         let waits = std::mem::take(&mut client.waits).into_values().collect();
         client.waiting_ids = 0;

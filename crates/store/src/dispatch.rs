@@ -1,16 +1,21 @@
 //! Which event goes where.
 
+use plasmon_proto::id::POOLED_PREFIX;
 use plasmon_proto::message::{Failure, Reply, Request, Status};
+use plasmon_proto::object::{Sizes, Traits};
 use plasmon_proto::request::Class;
 use plasmon_proto::ring::{Put, Submission};
 use plasmon_proto::{Attributes, Code, ObjectId};
 
 use crate::accounts::Owner;
+use crate::construction::LandedSeal;
 use crate::effect::Effect;
-use crate::event::{ClientNo, Event, SealTarget};
+use crate::event::{ClientNo, Event, SealLanded, SealTarget};
 use crate::ports::Directory;
 use crate::records::LISTED;
+use crate::seat::no_pool;
 use crate::store::Store;
+use crate::wait_table::Question;
 use crate::work::PIECE;
 
 /// The object that a refusal without an object names.
@@ -51,6 +56,18 @@ impl<D: Directory> Store<D> {
                     self.seal(client, request, id, target, attributes);
                 }
             }
+            Event::SealLanded(client, request, landed, attributes) => {
+                if self.admits(client, request, true) {
+                    let SealLanded { id, birth, visible, keep } = landed;
+                    let seal = LandedSeal { visible, keep };
+                    self.seal_landed(client, request, (id, birth), seal, attributes);
+                }
+            }
+            Event::Agent(client, request, here) => {
+                if self.admits(client, request, true) {
+                    self.take_seat(client, request, here);
+                }
+            }
             Event::Connect(client, peer) => {
                 self.disconnect(client);
                 let owner = Owner::of(&peer, self.config.owner_uid);
@@ -83,6 +100,8 @@ impl<D: Directory> Store<D> {
             self.answer_waiter(waiter);
         }
         self.go_on();
+        self.end_pending();
+        self.end_vouching();
         self.expire();
         if self.objects.deferred_deletes.is_due(self.now_ms) {
             self.collect_unused(&[]);
@@ -99,7 +118,8 @@ impl<D: Directory> Store<D> {
         }
         let expiry = self.objects.expiries.first().map(|(at_ms, ..)| *at_ms);
         let dues = [self.objects.deferred_frees.due_ms(), self.objects.deferred_deletes.due_ms()];
-        [self.sessions.waits.next_deadline(), expiry].into_iter().chain(dues).flatten().min()
+        let others = [self.sessions.waits.next_deadline(), expiry, self.seat.next_deadline()];
+        others.into_iter().chain(dues).flatten().min()
     }
 
     fn submit(
@@ -116,10 +136,23 @@ impl<D: Directory> Store<D> {
             Submission::Put(put) => {
                 self.put(client, put, attributes).map_err(|code| (code, put.id))
             }
-            Submission::Announce { id } | Submission::Abort { id } | Submission::Delete { id }
-                if id.is_pooled() =>
-            {
-                Err((Code::Unsupported, id))
+            Submission::Announce { id } if id.is_pooled() => {
+                // What becomes of it is known when it is put.
+                let named = Sizes { attributes: 1, ..Sizes::default() };
+                self.check_maker(&id, &named, Traits::default())
+                    .map_err(|failure| failure.code)
+                    .and_then(|()| self.announce(client, id))
+                    .map_err(|code| (code, id))
+            }
+            Submission::Delete { id } if id.is_pooled() => {
+                if !self.config.pool {
+                    Err((Code::Unsupported, id))
+                } else if self.objects.pending_objects.get(&id).is_some() {
+                    self.abort(client, &id).map_err(|code| (code, id))
+                } else {
+                    self.forward_delete(&id, None);
+                    Ok(())
+                }
             }
             Submission::Announce { id } => self.announce(client, id).map_err(|code| (code, id)),
             Submission::Abort { id } => self.abort(client, &id).map_err(|code| (code, id)),
@@ -156,9 +189,13 @@ impl<D: Directory> Store<D> {
         if !self.admits(client, request, writes) {
             return;
         }
-        if let Some(id) = body.ids().iter().find(|id| id.is_pooled()) {
-            return self.fail(client, request, no_pool().with_id(*id));
-        }
+        let body = match body.ids().iter().find(|id| id.is_pooled()).copied() {
+            Some(id) => match self.pooled_request(client, request, body, &id) {
+                Some(body) => body,
+                None => return,
+            },
+            None => body,
+        };
         self.collect_unused_for(&body);
         let reply = match body {
             Request::Lease { bytes_min, bytes_wanted } => {
@@ -166,7 +203,9 @@ impl<D: Directory> Store<D> {
                 return self.lease(client, crate::asker::Answer::Socket(request), size);
             }
             Request::Create { id, sizes, traits, strict } => {
-                let wanted = crate::construction::CreateRequest { id, sizes, traits, strict };
+                let landing = None;
+                let wanted =
+                    crate::construction::CreateRequest { id, sizes, traits, strict, landing };
                 return self.create(client, request, wanted);
             }
             Request::CreateGrowing { id, traits, bytes, open_ended } => {
@@ -199,6 +238,11 @@ impl<D: Directory> Store<D> {
             Request::Evict { bytes } => return self.evict_on_request(client, request, bytes),
             Request::Quota { bytes } => Ok(self.set_quota(client, bytes)),
             Request::Share { bytes } => self.set_share(client, bytes),
+            Request::Adopt { namespace, .. } if namespace.starts_with(POOLED_PREFIX) => {
+                let detail = "a namespace of a pool cannot be adopted";
+                Err(Failure::of(Code::Unsupported).with_detail(detail))
+            }
+            Request::Tell { told } => self.tell(client, told),
             Request::Adopt { namespace, bytes_max } => {
                 self.sessions.adopt(client, namespace, bytes_max)
             }
@@ -209,6 +253,49 @@ impl<D: Directory> Store<D> {
             other => self.question(client, other),
         };
         self.reply(client, request, reply.unwrap_or_else(Reply::Failed));
+    }
+
+    /// Does what a request for a pooled object asks differently from one for a local object. Gives
+    /// it back where that is nothing.
+    fn pooled_request(
+        &mut self,
+        client: ClientNo,
+        request: u64,
+        body: Request,
+        id: &ObjectId,
+    ) -> Option<Request> {
+        if !self.config.pool {
+            self.fail(client, request, no_pool().with_id(*id));
+            return None;
+        }
+        match body {
+            Request::Create { ref sizes, traits, .. } => {
+                if let Err(failure) = self.check_maker(id, sizes, traits) {
+                    self.fail(client, request, failure);
+                    return None;
+                }
+                return Some(body);
+            }
+            Request::Delete { ids } => self.delete_pooled(client, request, &ids),
+            Request::Land(landing) => self.land(client, request, landing),
+            Request::States { ids } if ids.iter().any(|id| self.is_elsewhere(id)) => {
+                self.ask(client, request, ids, Question::States);
+            }
+            Request::Stat { id } if self.is_elsewhere(&id) => {
+                self.ask(client, request, vec![id], Question::Stat);
+            }
+            Request::CreateGrowing { .. }
+            | Request::Replace { .. }
+            | Request::DeleteUnused { .. }
+            | Request::Scope { .. } => {
+                let detail = "objects of a pool cannot grow, be replaced, be deleted when unused, \
+                              or be in a scope";
+                let failure = Failure::of(Code::Unsupported).with_id(*id).with_detail(detail);
+                self.fail(client, request, failure);
+            }
+            other => return Some(other),
+        }
+        None
     }
 
     fn question(&mut self, client: ClientNo, body: Request) -> Result<Reply, Failure> {
@@ -250,6 +337,7 @@ impl<D: Directory> Store<D> {
             | Request::Share { .. }
             | Request::Scope { .. }
             | Request::EndScope { .. }
+            | Request::Tell { .. }
             | Request::Adopt { .. } => unreachable!("it was answered before"),
             Request::Hello(_)
             | Request::Index
@@ -259,7 +347,6 @@ impl<D: Directory> Store<D> {
             | Request::Shutdown
             | Request::ShutdownUnused
             | Request::Agent { .. }
-            | Request::Tell { .. }
             | Request::Land(_)
             | Request::SealLanded { .. }
             | Request::Slot { .. } => {
@@ -281,14 +368,6 @@ impl<D: Directory> Store<D> {
         }
         Reply::Done
     }
-}
-
-/// Why nothing can be done with an object of a pool.
-fn no_pool() -> Failure {
-    Failure::of(Code::Unsupported).with_detail(
-        "names that begin with @ belong to a pool, and this store has none: start it with \
-         `plasmon start --cluster etcd://HOST:2379 --name NAME`",
-    )
 }
 
 fn submission_id(submission: &Submission) -> ObjectId {

@@ -4,6 +4,7 @@ use plasmon_proto::Attributes;
 use plasmon_proto::ObjectId;
 use plasmon_proto::message::{ExtentId, Grant, MissingClaims, Notice, Range, Reply, SpillFile};
 use plasmon_proto::object::ObjectMeta;
+use plasmon_proto::pool::Call;
 use plasmon_proto::ring::Completion;
 
 use crate::event::{ClientNo, Ticket};
@@ -23,6 +24,8 @@ pub enum Effect {
     Complete(ClientNo, Completion),
     /// Tell a subscriber, in order with its other notices.
     Notify(ClientNo, Notice),
+    /// Tell the client with the seat of the pool daemon, in order.
+    Call(ClientNo, Call),
     /// Have memory ready: make the extent first if it is new, then allocate the range. The daemon
     /// answers with [`crate::event::Event::Reserved`]. When a new extent was refused, a
     /// [`Effect::Drop`] of it follows, whether or not it was made.

@@ -2,6 +2,7 @@
 
 use plasmon_proto::message::{Access, ExtentId, PendingObject, Range, Request};
 use plasmon_proto::object::ObjectMeta;
+use plasmon_proto::pool::{Birth, Origin};
 use plasmon_proto::ring::Submission;
 use plasmon_proto::{Attributes, ObjectId};
 
@@ -82,6 +83,19 @@ pub struct SealTarget {
     pub target: ObjectId,
 }
 
+/// Which copy of another node is complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SealLanded {
+    /// The object.
+    pub id: ObjectId,
+    /// Its incarnation.
+    pub birth: Birth,
+    /// Whether clients may see it.
+    pub visible: bool,
+    /// Whether it is never evicted.
+    pub keep: bool,
+}
+
 /// One event. Events of one client arrive in the order in which the client caused them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
@@ -103,6 +117,12 @@ pub enum Event {
     /// [`crate::Store::creating`] locates; `None` means that they are no attributes. For an object
     /// without attributes, a plain `Request` does as well.
     Seal(ClientNo, u64, SealTarget, Option<Attributes>),
+    /// It asked to seal a copy of another node, and the daemon read the attributes after the
+    /// metadata, as for [`Event::Seal`].
+    SealLanded(ClientNo, u64, SealLanded, Option<Attributes>),
+    /// It asked for the seat of the pool daemon, and its token was the right one. This node is in
+    /// this slot of the pool; the number of the store is its boot.
+    Agent(ClientNo, u64, Origin),
     /// It submitted a record at this position of its ring. For a `Put`, the daemon read the
     /// attributes from the memory; `None` means that they are no attributes or the range is not
     /// there.

@@ -12,6 +12,8 @@ pub(crate) struct Extras {
     pub(crate) holders: u32,
     /// How many of these are in the spill tier, where they have no readers.
     pub(crate) holders_spilled: u32,
+    /// Whether it is not evicted, whatever its policy: a pool keeps this copy.
+    pub(crate) is_kept: bool,
 }
 
 /// How often composites name an object that is not there, and how many of them are in the tier.

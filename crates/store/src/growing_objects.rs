@@ -54,7 +54,8 @@ impl<D: Directory> Store<D> {
         let bytes = self.check_growth(client, bytes.max(1), 0)?;
         self.clear_for(client, &id)?;
         let strict = self.config.level == Level::Strict;
-        let wanted = CreateRequest { id, sizes: Sizes::default(), traits, strict };
+        let sizes = Sizes::default();
+        let wanted = CreateRequest { id, sizes, traits, strict, landing: None };
         self.begin(client, &wanted, Stage::Placing, bytes).map_err(Failure::of)?;
         let creating = self.objects.pending_objects.get_mut(&wanted.id).expect("it was just begun");
         creating.growing = Some(GrowthState::default());

@@ -18,13 +18,15 @@
 //! A sealed object that is deleted while readers pin it is *hidden*: it is not found any more, its
 //! id is free again, and its memory waits for the last pin.
 //!
-//! Where to look: `dispatch` says which event goes where. [`store`](Store) holds three groups:
-//! `objects`, the `space` that they lie in, and the `sessions` of the clients; a method of a group
+//! Where to look: `dispatch` says which event goes where. [`store`](Store) holds four groups:
+//! `objects`, the `space` that they lie in, the `sessions` of the clients, and the `seat` of the
+//! pool daemon; a method of a group
 //! touches nothing else. A file such as `jobs.rs` is what is kept of one thing and imports no
 //! decision; what the store decides about it is below, in `jobs/`. `creating`, `puts` and `deletes`
 //! are the life of an object; `memory` knows extents, holes and leases, and `jobs` brings requests
 //! for memory through shortage; `evict`, `spill` and `shares` make room; `waits` and `queries`
-//! answer readers; `composite` keeps members alive; `adoption` ends namespaces with a client,
+//! answer readers; `seat` is what the store asks the daemon of its pool, and what that brings here;
+//! `composite` keeps members alive; `adoption` ends namespaces with a client,
 //! `scopes` the objects that it did not publish;
 //! `recovery` takes over what an earlier daemon left.
 //!
@@ -109,6 +111,7 @@ mod recovery;
 mod retained_files;
 mod room;
 mod scopes;
+mod seat;
 mod sessions;
 mod shares;
 mod space;

@@ -54,6 +54,8 @@ pub(crate) struct NewObject {
     pub(crate) owner: u32,
     /// `None` for the many that have nothing of the kind.
     pub(crate) extras: Option<Box<Extras>>,
+    /// Whether clients find it from now on.
+    pub(crate) visible: bool,
 }
 
 /// One end or beginning that others are told of.

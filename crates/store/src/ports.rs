@@ -44,6 +44,8 @@ pub trait Directory {
     /// Makes an entry visible. The index may grow by this: then every slot number changes and
     /// `moved` is called with each record and its new slot.
     fn insert(&mut self, entry: &Entry, moved: &mut dyn FnMut(u32, SlotNo)) -> SlotNo;
+    /// The same for an entry that is hidden until it is shown.
+    fn insert_hidden(&mut self, entry: &Entry, moved: &mut dyn FnMut(u32, SlotNo)) -> SlotNo;
     /// Hides visible entries. Afterwards no client can start to use them, and [`Self::pins`] sees
     /// every client that did before.
     fn hide(&mut self, slots: &[SlotNo]);

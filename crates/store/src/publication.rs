@@ -10,18 +10,24 @@ use crate::extras::Extras;
 use crate::objects::Objects;
 use crate::objects::{Announcement, NewObject};
 use crate::ports::{Directory, Entry};
-use crate::records::{CACHE, EXTRAS, UNATTACHED};
+use crate::records::{CACHE, EXTRAS, HIDDEN, UNATTACHED};
 use crate::space::Space;
 use crate::store::Store;
 
 impl<D: Directory> Store<D> {
-    /// Makes an object visible. Its memory is charged already, its members are checked.
-    pub(crate) fn publish(&mut self, object: NewObject) {
-        let NewObject { id, serial, range, meta, owner, mut extras } = object;
+    /// Enters an object into the index, mostly visible. Its memory is charged already, its members
+    /// are checked. Returns its record.
+    pub(crate) fn publish(&mut self, object: NewObject) -> u32 {
+        let NewObject { id, serial, range, meta, owner, mut extras, visible } = object;
         if let Some(holds) = self.objects.take_absent(&id) {
             extras.get_or_insert_default().take_holds(holds);
         }
-        let mut flags = if self.is_evictable(meta.traits.policy) { CACHE } else { 0 };
+        let is_kept = extras.as_ref().is_some_and(|extras| extras.is_kept);
+        let is_evictable = self.is_evictable(meta.traits.policy) && !is_kept;
+        let mut flags = if is_evictable { CACHE } else { 0 };
+        if !visible {
+            flags |= HIDDEN;
+        }
         if extras.is_some() {
             flags |= EXTRAS;
         }
@@ -34,11 +40,14 @@ impl<D: Directory> Store<D> {
         let record = self.objects.records.allocate(owner, flags);
         let entry = Entry { serial, id, range, meta, record };
         let records = &mut self.objects.records;
-        let slot = self.objects.directory.insert(&entry, &mut |moved, slot| {
-            records.get_mut(moved).slot = slot;
-        });
+        let mut moved = |moved, slot| records.get_mut(moved).slot = slot;
+        let slot = if visible {
+            self.objects.directory.insert(&entry, &mut moved)
+        } else {
+            self.objects.directory.insert_hidden(&entry, &mut moved)
+        };
         self.objects.records.get_mut(record).slot = slot;
-        self.objects.visible += 1;
+        self.objects.visible += u64::from(visible);
         if self.space.memory.publish_first(&range) && self.config.level == Level::Leased {
             self.out.push(Effect::Protect(range.extent));
         }
@@ -48,9 +57,10 @@ impl<D: Directory> Store<D> {
             }
             self.objects.extras.insert(record, extras);
         }
-        if !in_use {
+        if !in_use && visible {
             self.objects.enlist(record);
         }
+        record
     }
 
     /// Whether memory is made by dropping such objects.
@@ -67,6 +77,15 @@ impl<D: Directory> Store<D> {
             self.sessions.adoptions.add_object(name, id, &sizes);
         }
         self.notify(Announcement { id, state: ObjectState::Sealed, sizes, name });
+    }
+
+    /// Tells subscribers that an object that was withheld is there.
+    pub(crate) fn notify_sealed(&mut self, id: &ObjectId) {
+        let Some(entry) = self.objects.find(id) else { return };
+        let extras = self.objects.extras_of(entry.record);
+        let name = extras.and_then(|extras| extras.attributes.name.clone());
+        let (state, sizes) = (ObjectState::Sealed, entry.meta.sizes);
+        self.notify_subscribers(&Announcement { id: *id, state, sizes, name: name.as_ref() });
     }
 
     /// Tells subscribers and waiters about an object's new state.
@@ -112,6 +131,11 @@ impl<D: Directory> Store<D> {
             self.objects.extras_of(entry.record).and_then(|extras| extras.attributes.name.clone());
         if let Some(name) = &name {
             self.sessions.adoptions.remove_object(name, &entry.id);
+        }
+        if entry.id.is_pooled() {
+            let extras = self.objects.extras_of(entry.record);
+            let pool = extras.and_then(|extras| extras.attributes.pool);
+            self.copy_ended(&entry.id, pool);
         }
         self.notify(Announcement {
             id: entry.id,

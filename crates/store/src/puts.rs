@@ -33,9 +33,11 @@ impl<D: Directory> Store<D> {
         attributes: Option<Attributes>,
     ) -> Result<(), Code> {
         let range = put.range().ok_or(Code::BadRequest)?;
-        if put.id.is_pooled() {
+        if put.id.is_pooled()
+            && let Err(code) = self.check_pooled_put(&put)
+        {
             self.return_lease(client, range)?;
-            return Err(Code::Unsupported);
+            return Err(code);
         }
         if let Some(entry) = self.objects.find(&put.id) {
             // The same record twice: the daemon died between applying it and saying so.
@@ -62,6 +64,7 @@ impl<D: Directory> Store<D> {
                 .objects
                 .check_members(&it.members)
                 .and_then(|()| self.sessions.check_name(&put.id, &it, &put.sizes))
+                .and_then(|()| self.check_pooled(&put.id, &it))
                 .map(|()| it),
             _ => Err(Code::BadRequest),
         };
@@ -69,7 +72,12 @@ impl<D: Directory> Store<D> {
             self.end_creating(&put.id);
         }
         match checked {
-            Ok(attributes) => self.publish_put(put, range, owner, attributes),
+            Ok(attributes) => {
+                self.publish_put(put, range, owner, attributes);
+                if put.id.is_pooled() {
+                    self.commit_homed(&put.id);
+                }
+            }
             Err(code) => {
                 self.sessions.clients.uncharge(owner, range.bytes);
                 self.space.memory.release(range, range.bytes, &mut self.out);
@@ -97,8 +105,19 @@ impl<D: Directory> Store<D> {
             },
             owner,
             extras,
+            visible: true,
         });
         self.announce_sealed(put.id, put.sizes, &attributes);
+    }
+
+    /// Whether a pooled object may be put through a ring: one with a free id is seen only after the
+    /// pool has accepted it, which a ring cannot say.
+    fn check_pooled_put(&self, put: &Put) -> Result<(), Code> {
+        if put.id.home().is_none() {
+            return Err(Code::Unsupported);
+        }
+        self.check_maker(&put.id, &put.sizes, put.traits).map_err(|failure| failure.code)?;
+        if self.seat.withheld(&put.id).is_some() { Err(Code::Exists) } else { Ok(()) }
     }
 
     /// What the client said of this id before, or why it cannot put it.

@@ -29,7 +29,7 @@ impl<D: Directory> Store<D> {
         if ids.len() > REQUEST_IDS_MAX {
             return Err(too_many_ids(ids.len()));
         }
-        Ok(Reply::States(ids.iter().map(|id| self.objects.state(id)).collect()))
+        Ok(Reply::States(ids.iter().map(|id| self.state_of(id)).collect()))
     }
 
     pub(crate) fn touch(&mut self, ids: &[ObjectId]) -> Result<Reply, Failure> {
@@ -63,6 +63,18 @@ impl<D: Directory> Store<D> {
         }
         let state = self.objects.recent_ends.state(id)?;
         Some(ObjectInfo { state, ..self.blank_info(id) })
+    }
+
+    /// What is known of a pooled object that was asked about elsewhere, without a look through the
+    /// ledgers.
+    pub(crate) fn describe(&self, id: &ObjectId) -> Option<ObjectInfo> {
+        if let Some(entry) = self.objects.find(id) {
+            return Some(self.info(&entry, 0));
+        }
+        match self.state_of(id) {
+            ObjectState::Absent => None,
+            state => Some(ObjectInfo { state, ..self.blank_info(id) }),
+        }
     }
 
     pub(crate) fn list(

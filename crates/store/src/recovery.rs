@@ -71,6 +71,7 @@ impl<D: Directory> Store<D> {
             self.objects.cool_members(&members);
         }
         self.adopt_gaps(&extents, std::mem::take(&mut places.gaps));
+        self.recover_copies();
         std::mem::swap(&mut self.out, effects);
         broken
     }
@@ -171,8 +172,11 @@ impl<D: Directory> Store<D> {
             self.objects.extras.insert(record, Box::new(extras));
         }
         if object.hidden {
-            self.objects.deferred_frees.adopt(object.serial, record, self.now_ms);
+            if !self.recover_hidden(&object.id, object.serial, record) {
+                self.objects.deferred_frees.adopt(object.serial, record, self.now_ms);
+            }
         } else {
+            self.recover_homed(&object.id, &object.attributes);
             self.objects.visible += 1;
             if let Some(name) = &object.attributes.name {
                 self.sessions.adoptions.add_object(name, object.id, &object.meta.sizes);
@@ -203,6 +207,7 @@ impl<D: Directory> Store<D> {
                 self.objects.expiries.insert((expires_ms, object.id, object.serial));
             }
             composites.push(extras.attributes.members.clone());
+            self.recover_homed(&object.id, &extras.attributes);
             if let Some(name) = &extras.attributes.name {
                 self.sessions.adoptions.add_object(name, object.id, &object.meta.sizes);
             }
@@ -342,7 +347,7 @@ impl<D: Directory> Store<D> {
         if strict {
             self.space.memory.set_strict(range.extent);
         }
-        let wanted = CreateRequest { id, sizes, traits, strict };
+        let wanted = CreateRequest { id, sizes, traits, strict, landing: None };
         if self.begin(client, &wanted, Stage::Writing(range), range.bytes).is_err() {
             self.space.memory.release(range, range.bytes, &mut self.out);
             return false;

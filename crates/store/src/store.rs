@@ -9,6 +9,7 @@ use crate::effect::Effect;
 use crate::event::{ClientNo, Ticket};
 use crate::objects::Objects;
 use crate::ports::Directory;
+use crate::seat::Seat;
 use crate::sessions::Sessions;
 use crate::space::Space;
 use crate::work::Work;
@@ -21,6 +22,7 @@ pub struct Store<D> {
     pub(crate) objects: Objects<D>,
     pub(crate) space: Space,
     pub(crate) sessions: Sessions,
+    pub(crate) seat: Seat,
     /// What goes on with the next event.
     pub(crate) work: Work,
     /// The effects of the step that runs.
@@ -56,6 +58,7 @@ impl<D: Directory> Store<D> {
             objects: Objects::new(directory),
             space: Space::new(&config),
             sessions: Sessions::new(config.client_quota_bytes),
+            seat: Seat::default(),
             work: Work::default(),
             out: Vec::new(),
             totals: Totals::default(),

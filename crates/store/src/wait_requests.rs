@@ -5,6 +5,7 @@ use plasmon_proto::limits::{
     WAIT_IDS_PER_USER_MAX, WAITS_PER_CLIENT_MAX,
 };
 use plasmon_proto::message::{Failure, Location, Reply};
+use plasmon_proto::pool::Class;
 use plasmon_proto::{Code, ObjectId, ObjectState};
 
 use crate::clients::Client;
@@ -51,6 +52,7 @@ impl<D: Directory> Store<D> {
             count,
             deadline_ms: until.timeout_ms.map(|ms| self.now_ms.saturating_add(ms)),
             ids,
+            number: 0,
         };
         // A timeout of 0 only asks: it brings nothing back and is answered at once.
         self.park(waiter, until.timeout_ms == Some(0));
@@ -70,6 +72,32 @@ impl<D: Directory> Store<D> {
             decided: Vec::new(),
             count,
             deadline_ms: None,
+            number: 0,
+        };
+        self.park(waiter, false);
+    }
+
+    /// A question about where objects are, some of which are of a pool and not here.
+    pub(crate) fn ask(
+        &mut self,
+        client: ClientNo,
+        request: u64,
+        ids: Vec<ObjectId>,
+        question: Question,
+    ) {
+        let Some((connection, uid)) = self.sessions.identity(client) else { return };
+        let (count, decided) = (ids.len(), Vec::new());
+        let waiter = Waiter {
+            client,
+            connection,
+            uid,
+            request,
+            question,
+            ids,
+            decided,
+            count,
+            deadline_ms: None,
+            number: 0,
         };
         self.park(waiter, false);
     }
@@ -80,9 +108,10 @@ impl<D: Directory> Store<D> {
         if waiter.ids.len() > REQUEST_IDS_MAX {
             return self.fail(client, request, too_many_ids(waiter.ids.len()));
         }
-        let states: Vec<ObjectState> = waiter.ids.iter().map(|id| self.objects.state(id)).collect();
+        let states: Vec<ObjectState> = waiter.ids.iter().map(|id| self.state_of(id)).collect();
         waiter.decided = states.iter().map(|state| waiter.question.is_decided_by(*state)).collect();
-        if at_once || waiter.is_done() {
+        let elsewhere = self.note_elsewhere(&mut waiter, at_once);
+        if (at_once && elsewhere.is_empty()) || waiter.is_done() {
             return self.answer(&waiter);
         }
         if let Err(failure) = self.sessions.check_waits(&waiter) {
@@ -93,13 +122,14 @@ impl<D: Directory> Store<D> {
             let failure = Failure::of(Code::BadRequest);
             return self.fail(client, request, failure.with_detail("a request number in use"));
         }
+        let brings_back = !matches!(waiter.question, Question::States | Question::Stat);
         let spilled: Vec<ObjectId> = waiter
             .ids
             .iter()
             .zip(states)
-            .filter_map(|(id, state)| (state == ObjectState::Spilled).then_some(*id))
+            .filter_map(|(id, state)| (brings_back && state == ObjectState::Spilled).then_some(*id))
             .collect();
-        let count = waiter.ids.len();
+        let (count, question, number) = (waiter.ids.len(), waiter.question, waiter.number);
         let no = self.sessions.waits.add(waiter);
         if let Some(found) = self.sessions.clients.get_mut(client) {
             found.waits.insert(request, no);
@@ -108,6 +138,35 @@ impl<D: Directory> Store<D> {
         for id in &spilled {
             self.start_restore(id);
         }
+        let class =
+            if matches!(question, Question::Wait { .. }) { Class::Wait } else { Class::Get };
+        for id in &elsewhere {
+            self.seek(id, number, class);
+        }
+    }
+
+    /// Notes those of a waiter's objects about which the pool is asked. A question that does not
+    /// wait for anything else waits for the answers.
+    fn note_elsewhere(&mut self, waiter: &mut Waiter, at_once: bool) -> Vec<ObjectId> {
+        if !self.config.pool || !waiter.ids.iter().any(ObjectId::is_pooled) {
+            return Vec::new();
+        }
+        let mut elsewhere = Vec::new();
+        for (id, decided) in waiter.ids.iter().zip(&mut waiter.decided) {
+            let is_elsewhere = self.is_elsewhere(id);
+            *decided = !is_elsewhere && (*decided || at_once);
+            if is_elsewhere {
+                elsewhere.push(*id);
+            }
+        }
+        waiter.number = self.next_question();
+        if at_once && !elsewhere.is_empty() {
+            (waiter.question, waiter.count) = (Question::States, waiter.ids.len());
+            waiter.deadline_ms = None;
+        }
+        elsewhere.sort_unstable();
+        elsewhere.dedup();
+        elsewhere
     }
 
     /// Answers a waiter and forgets it.
@@ -119,6 +178,7 @@ impl<D: Directory> Store<D> {
             found.waiting_ids -= waiter.ids.len();
             self.answer(&waiter);
         }
+        self.forget_seeks(&waiter.ids);
     }
 
     /// Refuses what a waiter asked for, and forgets it.
@@ -130,13 +190,15 @@ impl<D: Directory> Store<D> {
             found.waiting_ids -= waiter.ids.len();
             self.fail(waiter.client, waiter.request, failure);
         }
+        self.forget_seeks(&waiter.ids);
     }
 
     fn answer(&mut self, waiter: &Waiter) {
         let reply = match waiter.question {
-            Question::Wait { .. } => {
-                Reply::States(waiter.ids.iter().map(|id| self.objects.state(id)).collect())
+            Question::Wait { .. } | Question::States => {
+                Reply::States(waiter.ids.iter().map(|id| self.state_of(id)).collect())
             }
+            Question::Stat => Reply::Info(waiter.ids.first().and_then(|id| self.describe(id))),
             Question::Get => self.locate(waiter.client, &waiter.ids),
         };
         self.reply(waiter.client, waiter.request, reply);
@@ -162,8 +224,9 @@ impl<D: Directory> Store<D> {
         }
         let mut located = Vec::with_capacity(ids.len());
         for id in ids {
-            let Some(entry) = self.objects.find(id) else {
-                located.push(Err(self.objects.state(id)));
+            let Some(entry) = self.objects.find(id).or_else(|| self.find_withheld(client, id))
+            else {
+                located.push(Err(self.state_of(id)));
                 continue;
             };
             *self.sessions.pins.entry(entry.serial).or_default() += 1;

@@ -23,12 +23,17 @@ pub(crate) enum Question {
     },
     /// A `Get`.
     Get,
+    /// A `States`, or a `Wait` that does not wait: what is not known of pooled objects is asked.
+    States,
+    /// A `Stat`, which asks the same.
+    Stat,
 }
 
 impl Question {
     /// Whether an object in this state needs no more waiting for.
     pub(crate) fn is_decided_by(self, state: ObjectState) -> bool {
         match (self, state) {
+            (Self::States | Self::Stat, _) => true,
             (_, ObjectState::Sealed | ObjectState::Corrupt | ObjectState::Unreachable) => true,
             (_, ObjectState::Spilled | ObjectState::Remote) => false,
             (Self::Get, _) => true,
@@ -54,6 +59,8 @@ pub(crate) struct Waiter {
     /// How many ids must be decided.
     pub(crate) count: usize,
     pub(crate) deadline_ms: Option<u64>,
+    /// The number of its question about pooled objects, 0 without one.
+    pub(crate) number: u64,
 }
 
 impl Waiter {
@@ -146,7 +153,18 @@ impl Waits {
         if state == ObjectState::Spilled {
             return Vec::new();
         }
-        self.decide(id, |question| question.is_decided_by(state))
+        self.decide(id, |waiter| waiter.question.is_decided_by(state))
+    }
+
+    /// The pool said what became of an object, to all questions up to this number. Returns the
+    /// waiters that are done now.
+    pub(crate) fn note_sought(
+        &mut self,
+        id: &ObjectId,
+        number: u64,
+        is_decided: impl Fn(Question) -> bool,
+    ) -> Vec<WaiterNo> {
+        self.decide(id, |waiter| waiter.number <= number && is_decided(waiter.question))
     }
 
     /// An object will not come back for lack of memory: no client waits for it any more.
@@ -162,15 +180,15 @@ impl Waits {
     /// Whether it is a `Wait` for one object and nothing else.
     pub(crate) fn is_for_one(&self, no: WaiterNo) -> bool {
         self.by_no.get(&no).is_some_and(|WaitEntry { waiter, .. }| {
-            waiter.ids.len() == 1 && waiter.question != Question::Get
+            waiter.ids.len() == 1 && matches!(waiter.question, Question::Wait { .. })
         })
     }
 
-    fn decide(&mut self, id: &ObjectId, is_decided: impl Fn(Question) -> bool) -> Vec<WaiterNo> {
+    fn decide(&mut self, id: &ObjectId, is_decided: impl Fn(&Waiter) -> bool) -> Vec<WaiterNo> {
         let mut done = Vec::new();
         for (_, no, index) in self.by_id.range((*id, 0, 0)..=(*id, WaiterNo::MAX, u32::MAX)) {
             let Some(found) = self.by_no.get_mut(no) else { continue };
-            let now = is_decided(found.waiter.question);
+            let now = is_decided(&found.waiter);
             let decided = &mut found.waiter.decided[*index as usize];
             match (*decided, now) {
                 // An id may stand in a request twice, so a waiter can be done already.

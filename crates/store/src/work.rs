@@ -41,6 +41,8 @@ pub(crate) struct Work {
     pub(crate) collect: bool,
     /// Whether requests for memory go on.
     pub(crate) feed: bool,
+    /// Whether an agent is told what is here.
+    pub(crate) seat: bool,
     /// Evictions that clients asked for.
     pub(crate) evicting: VecDeque<EvictionRequest>,
     /// Objects in memory that leave it, because the tier has them already.
@@ -110,6 +112,7 @@ impl Work {
     pub(crate) fn is_due(&self) -> bool {
         self.collect
             || self.feed
+            || self.seat
             || !self.evicting.is_empty()
             || !self.leaving.is_empty()
             || !self.left.is_empty()

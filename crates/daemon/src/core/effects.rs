@@ -40,6 +40,9 @@ impl Core {
             }
             Effect::Resumed(client, lost) => drop(self.lost.insert(client, lost)),
             Effect::Complete(client, completion) => self.complete(client, completion),
+            Effect::Call(client, call) => {
+                tracing::error!(?client, ?call, "a store without a pool has nothing to say to it");
+            }
             Effect::Notify(client, notice) => {
                 if let Some(peer) = self.peers.get_mut(client) {
                     peer.outbox.notify(notice);

@@ -137,9 +137,18 @@ impl Index {
 
     /// Publishes an object.
     pub fn insert(&mut self, image: &SlotImage) -> SlotNo {
-        let at = self.table.insert(image);
+        self.insert_as(image, State::Live)
+    }
+
+    /// Enters an object that clients do not find until it is shown.
+    pub fn insert_hidden(&mut self, image: &SlotImage) -> SlotNo {
+        self.insert_as(image, State::Hidden)
+    }
+
+    fn insert_as(&mut self, image: &SlotImage, state: State) -> SlotNo {
+        let at = self.table.insert_as(image, state);
         if let Some(copying) = self.copying_of(at) {
-            copying.copy(at, image, State::Live);
+            copying.copy(at, image, state);
         }
         at | self.bit
     }

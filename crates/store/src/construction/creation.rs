@@ -31,11 +31,11 @@ impl<D: Directory> Store<D> {
         if self.was_published_before_restart(client, &id) {
             return Ok(());
         }
-        if !self.objects.is_free(&id) {
+        if !self.objects.is_free(&id) || self.seat.withheld(&id).is_some() {
             return Err(Code::Exists);
         }
-        let wanted =
-            CreateRequest { id, sizes: Sizes::default(), traits: Traits::default(), strict: false };
+        let (sizes, traits) = (Sizes::default(), Traits::default());
+        let wanted = CreateRequest { id, sizes, traits, strict: false, landing: None };
         self.begin(client, &wanted, Stage::Announced, 0)
     }
 
@@ -74,6 +74,7 @@ impl<D: Directory> Store<D> {
             stage,
             charge,
             growing: None,
+            landing: wanted.landing,
         };
         self.sessions.clients.own(session, charge);
         self.objects.recent_ends.forget(&wanted.id);
@@ -106,6 +107,9 @@ impl<D: Directory> Store<D> {
         if let Stage::Hardening { asked, .. } = creating.stage {
             let failure = Failure::of(Code::Cancelled).with_id(*id);
             self.answer_creator(&creating, asked, Reply::Failed(failure));
+        }
+        if id.is_pooled() && creating.landing.is_none() {
+            self.seek_again(id);
         }
     }
 
@@ -141,7 +145,8 @@ impl<D: Directory> Store<D> {
         {
             self.give_up(id);
         }
-        if self.objects.is_free(id) { Ok(()) } else { Err(Failure::of(Code::Exists)) }
+        let is_free = self.objects.is_free(id) && self.seat.withheld(id).is_none();
+        if is_free { Ok(()) } else { Err(Failure::of(Code::Exists)) }
     }
 
     pub(crate) fn abort(&mut self, client: ClientNo, id: &ObjectId) -> Result<(), Code> {
@@ -179,7 +184,11 @@ impl<D: Directory> Store<D> {
         let strict = wanted.strict || self.config.level == Level::Strict;
         let exact = strict || self.space.memory.is_exact(footprint);
         let charge = if exact { self.space.memory.exact_charge(&sizes) } else { footprint };
-        let left = self.sessions.clients.quota_left(client);
+        let left = match wanted.landing {
+            None => self.sessions.clients.quota_left(client),
+            // The copies of a pool are no client's.
+            Some(_) => u64::MAX,
+        };
         if charge > left {
             return Err(Failure::of(Code::QuotaExceeded).with_amounts(charge, left));
         }
@@ -206,7 +215,13 @@ impl<D: Directory> Store<D> {
 
     /// A creator is gone: what it did not seal will not come.
     pub(crate) fn creator_died(&mut self, id: &ObjectId) {
+        let is_landing =
+            self.objects.pending_objects.get(id).is_some_and(|it| it.landing.is_some());
         self.give_up(id);
+        if is_landing {
+            // A copy that did not arrive says nothing about the object.
+            return;
+        }
         self.objects.recent_ends.add(*id, ObjectState::CreatorDied);
         self.notify_waiters(id, ObjectState::CreatorDied);
     }

@@ -5,12 +5,14 @@ use plasmon_proto::object::{ObjectMeta, Sizes};
 use plasmon_proto::{Attributes, Code, ObjectId};
 
 use super::{Construction, Stage};
+use crate::asker::Asker;
 use crate::effect::Effect;
 use crate::event::{ClientNo, Ticket};
 use crate::extras::Extras;
 use crate::memory::Kind;
 use crate::objects::NewObject;
 use crate::ports::Directory;
+use crate::seat::Reason;
 use crate::store::Store;
 
 impl<D: Directory> Store<D> {
@@ -22,7 +24,7 @@ impl<D: Directory> Store<D> {
         target: ObjectId,
         attributes: Option<Attributes>,
     ) {
-        if self.seal_goes_on(client, request, &id) {
+        if self.seal_goes_on(client, request, &id) || self.commit_goes_on(client, request, &id) {
             return;
         }
         match self.check_seal(client, &id, &target, attributes) {
@@ -37,6 +39,10 @@ impl<D: Directory> Store<D> {
             }
             Ok((_, attributes, false)) => {
                 self.finish_seal(&id, &target, attributes);
+                if self.awaits_commit(&target) {
+                    let asker = self.sessions.clients.asker(client);
+                    return self.begin_commit(&target, asker, request);
+                }
                 self.reply(client, request, Reply::Done);
             }
             Err(code) => self.fail(client, request, Failure::of(code).with_id(target)),
@@ -74,6 +80,7 @@ impl<D: Directory> Store<D> {
             return Err(Code::NotOwner);
         }
         let range = match &creating.stage {
+            _ if creating.landing.is_some() => return Err(Code::BadRequest),
             Stage::Writing(_) if creating.growing.is_some() => return Err(Code::BadRequest),
             Stage::Writing(range) => *range,
             Stage::Hardening { .. } => return Err(Code::AlreadySealed),
@@ -106,7 +113,10 @@ impl<D: Directory> Store<D> {
             return self.settled(asked, &id, done);
         }
         let sizes = creating.sizes;
-        let allowed = self.check_published(&id, &target, &attributes, &sizes);
+        let allowed = match creating.landing {
+            None => self.check_published(&id, &target, &attributes, &sizes),
+            Some(_) => Ok(()),
+        };
         let reply = if !done {
             let detail = "the object is still mapped for writing";
             Reply::Failed(Failure::of(Code::InUse).with_id(target).with_detail(detail))
@@ -114,9 +124,21 @@ impl<D: Directory> Store<D> {
             Reply::Failed(Failure::of(code).with_id(target))
         } else {
             self.finish_seal(&id, &target, *attributes);
+            if self.awaits_commit(&target) {
+                let Construction { client, owner: session, .. } = creating;
+                let asker = Asker { client, session, connection: asked.connection };
+                return self.begin_commit(&target, Some(asker), asked.request);
+            }
             Reply::Done
         };
         self.answer_creator(&creating, asked, reply);
+    }
+
+    /// Whether the object that was just sealed under this id is not to be seen before the pool has
+    /// accepted it.
+    fn awaits_commit(&self, id: &ObjectId) -> bool {
+        let reason = self.seat.withheld(id).map(|withheld| withheld.reason);
+        matches!(reason, Some(Reason::Committing { .. }))
     }
 
     /// Whether an object with these attributes may be published under `target`.
@@ -128,6 +150,7 @@ impl<D: Directory> Store<D> {
         sizes: &Sizes,
     ) -> Result<(), Code> {
         self.objects.check_members(&attributes.members)?;
+        self.check_pooled(target, attributes)?;
         self.check_target(id, target, attributes)?;
         self.sessions.check_name(target, attributes, sizes)
     }
@@ -139,6 +162,9 @@ impl<D: Directory> Store<D> {
             self.space.memory.extent(&range).is_some_and(|extent| extent.kind == Kind::Exact);
         if exact {
             self.no_writer(range.extent);
+        }
+        if target.is_pooled() {
+            return self.finish_pooled(&creating, range, target, attributes);
         }
         let ttl_ms = attributes.ttl_ms;
         let extras = Extras {
@@ -160,6 +186,7 @@ impl<D: Directory> Store<D> {
             },
             owner: creating.owner,
             extras: extras.kept(),
+            visible: true,
         });
         if is_replacing {
             self.end_replaced(target, hidden);
@@ -167,6 +194,45 @@ impl<D: Directory> Store<D> {
         self.announce_sealed(*target, creating.sizes, &attributes);
         if is_replacing {
             self.collect_fresh();
+        }
+    }
+
+    /// The same for an object of a pool, which may have to be withheld.
+    fn finish_pooled(
+        &mut self,
+        creating: &Construction,
+        range: Range,
+        id: &ObjectId,
+        attributes: Attributes,
+    ) {
+        let landed = creating.landing.and_then(|landing| landing.seal);
+        let reason = match landed {
+            Some(landed) if !landed.visible => Some(Reason::Unpublished),
+            Some(_) if !self.is_vouched(id) => Some(Reason::Unvouched),
+            None if id.home().is_none() => Some(Reason::Committing { asker: None, request: 0 }),
+            _ => None,
+        };
+        let (sizes, since_ms) = (creating.sizes, creating.since_ms);
+        let construct_ms = self.now_ms.saturating_sub(since_ms);
+        let (traits, created_ms) = (creating.traits, since_ms);
+        let is_kept = landed.is_some_and(|landed| landed.keep);
+        let extras = Extras { attributes: attributes.clone(), is_kept, ..Extras::default() };
+        let record = self.publish(NewObject {
+            id: *id,
+            serial: creating.serial,
+            range,
+            meta: ObjectMeta { sizes, traits, created_ms, construct_ms },
+            owner: creating.owner,
+            extras: extras.kept(),
+            visible: reason.is_none(),
+        });
+        match (reason, landed) {
+            (Some(reason), _) => self.withhold_new(id, record, reason),
+            (None, Some(_)) => self.announce_landed(id, sizes, &attributes),
+            (None, None) => {
+                self.announce_sealed(*id, sizes, &attributes);
+                self.commit_homed(id);
+            }
         }
     }
 }

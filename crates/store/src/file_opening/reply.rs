@@ -15,7 +15,7 @@ impl<D: Directory> Store<D> {
     pub(crate) fn open_spilled(&mut self, client: ClientNo, request: u64, id: ObjectId) {
         let Some(asker) = self.sessions.clients.asker(client) else { return };
         let Some(spilled) = self.objects.tier.get(&id).filter(|spilled| !spilled.corrupt) else {
-            return self.reply(client, request, Reply::States(vec![self.objects.state(&id)]));
+            return self.reply(client, request, Reply::States(vec![self.state_of(&id)]));
         };
         let (serial, sizes, traits) = (spilled.serial, spilled.meta.sizes, spilled.meta.traits);
         let file = SpillFile { serial, offset: 0, sizes, traits };
@@ -52,7 +52,7 @@ impl<D: Directory> Store<D> {
                 self.out.push(Effect::Opened(asker.client, request, ticket, file));
             }
             OpenedFile::Corrupt => {
-                self.reply(asker.client, request, Reply::States(vec![self.objects.state(&id)]));
+                self.reply(asker.client, request, Reply::States(vec![self.state_of(&id)]));
             }
             OpenedFile::Failed => {
                 let failure = Failure::of(Code::Io).with_id(id).with_detail(

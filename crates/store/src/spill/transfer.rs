@@ -248,9 +248,14 @@ impl<D: Directory> Store<D> {
         self.sessions.clients.own(owner, charge);
         self.objects.warm_members(&extras.attributes.members);
         let extras = extras.kept();
-        self.publish(NewObject { id, serial, range, meta, owner, extras });
+        let visible = !id.is_pooled() || self.is_vouched(&id);
+        let record = self.publish(NewObject { id, serial, range, meta, owner, extras, visible });
         self.totals.restored += 1;
         self.totals.spill_read_bytes += stored_bytes(&meta.sizes);
+        if !visible {
+            self.objects.unspill(id, spilled.serial, &mut self.out);
+            return self.withhold_restored(&id, record);
+        }
         self.keep_file(serial, id, spilled.serial, stored_bytes(&meta.sizes));
         self.notify_waiters(&id, ObjectState::Sealed);
     }
@@ -263,6 +268,9 @@ impl<D: Directory> Store<D> {
         let name = attributes.name.as_ref();
         if let Some(name) = name {
             self.sessions.adoptions.remove_object(name, id);
+        }
+        if id.is_pooled() {
+            self.copy_ended(id, attributes.pool);
         }
         self.notify(Announcement { id: *id, state, sizes: spilled.meta.sizes, name });
         self.objects.detached_members.extend(attributes.members);

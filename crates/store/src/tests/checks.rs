@@ -187,7 +187,8 @@ impl Store<TestDirectory> {
         let kept_bytes: u64 = self.objects.kept.iter().map(|(_, kept)| kept.bytes).sum();
         assert_eq!(kept_bytes, self.objects.kept.bytes());
         assert_eq!(visible, self.objects.visible);
-        assert_eq!(hidden, self.objects.deferred_frees.len() as u64);
+        let withheld = self.seat.withheld_count();
+        assert_eq!(hidden, (self.objects.deferred_frees.len() + withheld) as u64);
         for list in [List::Cache, List::Keep] {
             assert_eq!(self.objects.records.oldest(list).count(), self.objects.records.count(list));
             assert!(self.objects.records.oldest(list).all(|record| records.contains(&record)));

@@ -23,6 +23,7 @@ mod recovering;
 mod replacing;
 mod retained;
 mod scopes;
+mod seat;
 mod shares;
 mod spilling;
 mod unused;

@@ -83,6 +83,7 @@ pub(crate) struct World {
     events: u64,
     next_request: u64,
     next_position: u64,
+    pub(crate) next_number: u64,
 }
 
 impl World {
@@ -111,6 +112,7 @@ impl World {
             events: 0,
             next_request: 0,
             next_position: 0,
+            next_number: 0,
         }
     }
 

@@ -33,6 +33,9 @@ impl<D: Directory> Store<D> {
     /// Does a piece of what is left.
     pub(crate) fn go_on(&mut self) {
         self.go_on_leaving();
+        if self.work.seat {
+            self.go_on_with_inventory();
+        }
         if std::mem::take(&mut self.work.feed) {
             self.retry_waiting_for_room();
         }
@@ -105,7 +108,9 @@ impl<D: Directory> Store<D> {
             && let Some(no) = waiters.pop()
         {
             ids += 1 + self.sessions.waits.ids_of(no);
-            self.sessions.waits.remove(no);
+            if let Some(waiter) = self.sessions.waits.remove(no) {
+                self.forget_seeks(&waiter.ids);
+            }
         }
         Leftover::Waits(waiters)
     }

@@ -1,0 +1,202 @@
+//! The copies of pooled objects that are here.
+
+use plasmon_proto::object::{PoolAttributes, Sizes};
+use plasmon_proto::pool::{Birth, Call, Origin};
+use plasmon_proto::{Attributes, ObjectId, ObjectState};
+
+use super::{Reason, Withheld};
+use crate::event::ClientNo;
+use crate::ports::{Directory, Entry};
+use crate::records::{CACHE, LISTED};
+use crate::store::Store;
+
+/// Where a copy is.
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    Visible(Entry),
+    Withheld(u32),
+    Tier,
+}
+
+impl<D: Directory> Store<D> {
+    /// The attributes of a pooled object in memory.
+    pub(super) fn pool_attributes(&self, record: u32) -> Option<PoolAttributes> {
+        self.objects.extras_of(record).and_then(|extras| extras.attributes.pool)
+    }
+
+    /// Which incarnation of its id an object is. `None` until an agent has said which node this is.
+    pub(super) fn birth(&self, id: &ObjectId, pool: Option<PoolAttributes>) -> Option<Birth> {
+        let here = self.seat.here?;
+        let Origin { slot, boot } = here;
+        match pool {
+            Some(pool) => Some(pool.birth(here)),
+            // An id with a home is never made twice.
+            None => id.home().map(|_| Birth { slot, boot, serial: 0 }),
+        }
+    }
+
+    /// The copy of this incarnation.
+    fn copy(&self, id: &ObjectId, birth: Birth) -> Option<Place> {
+        let (place, pool) = if let Some(entry) = self.objects.find(id) {
+            (Place::Visible(entry), self.pool_attributes(entry.record))
+        } else if let Some(withheld) = self.seat.withheld(id) {
+            (Place::Withheld(withheld.record), self.pool_attributes(withheld.record))
+        } else {
+            (Place::Tier, self.objects.tier.get(id)?.extras.attributes.pool)
+        };
+        (self.birth(id, pool) == Some(birth)).then_some(place)
+    }
+
+    /// What the agent reads and other clients do not see.
+    pub(crate) fn find_withheld(&self, client: ClientNo, id: &ObjectId) -> Option<Entry> {
+        let withheld = self.seat.withheld(id).filter(|_| self.seat.is_agent(client))?;
+        Some(self.objects.entry(withheld.record))
+    }
+
+    /// The agent wants a copy ended. It is told so in any case.
+    pub(super) fn drop_copy(&mut self, id: &ObjectId, birth: Birth) {
+        match self.copy(id, birth) {
+            Some(Place::Visible(entry)) => self.hide_deleted(vec![entry]),
+            Some(Place::Withheld(_)) => self.end_withheld(id),
+            Some(Place::Tier) => self.drop_spilled(id, ObjectState::Deleted),
+            None => self.call(Call::Ended { id: *id, birth }),
+        }
+    }
+
+    /// The agent wants a copy shown.
+    pub(super) fn publish_copy(&mut self, id: &ObjectId, birth: Birth) {
+        if let Some(Place::Withheld(_)) = self.copy(id, birth) {
+            self.show_withheld(id);
+        }
+    }
+
+    /// The agent wants a copy never evicted.
+    pub(super) fn keep_copy(&mut self, id: &ObjectId, birth: Birth) {
+        match self.copy(id, birth) {
+            Some(Place::Visible(Entry { record, .. }) | Place::Withheld(record)) => {
+                self.objects.extras_mut(record).is_kept = true;
+                let found = self.objects.records.get(record);
+                let (listed, evictable) = (found.is(LISTED), found.is(CACHE));
+                if evictable {
+                    self.objects.records.unlist(record);
+                    self.objects.records.get_mut(record).flags &= !CACHE;
+                    if listed {
+                        self.objects.records.touch(record);
+                    }
+                }
+            }
+            Some(Place::Tier) => {
+                if let Some(spilled) = self.objects.tier.get_mut(id) {
+                    spilled.extras.is_kept = true;
+                }
+            }
+            None => return,
+        }
+        self.call(Call::Kept { id: *id, birth });
+    }
+
+    /// A copy that was just sealed is withheld.
+    pub(crate) fn withhold_new(&mut self, id: &ObjectId, record: u32, reason: Reason) {
+        self.seat.withheld.insert(*id, Withheld { record, reason });
+    }
+
+    /// A copy came back from the tier after the time until which it may be shown.
+    pub(crate) fn withhold_restored(&mut self, id: &ObjectId, record: u32) {
+        let entry = self.objects.entry(record);
+        self.forget_name(&entry);
+        self.withhold_new(id, record, Reason::Unvouched);
+    }
+
+    /// A copy of another node is here: the object is not new, so subscribers are not told.
+    pub(crate) fn announce_landed(&mut self, id: &ObjectId, sizes: Sizes, attributes: &Attributes) {
+        if let Some(name) = &attributes.name {
+            self.sessions.adoptions.add_object(name, *id, &sizes);
+        }
+        self.notify_waiters(id, ObjectState::Sealed);
+    }
+
+    /// A visible copy is withheld from now on.
+    pub(super) fn withhold(&mut self, entries: &[Entry], reason: Reason) {
+        self.objects.hide(entries);
+        for entry in entries {
+            self.objects.take_off_lists(entry);
+            self.objects.drop_file(entry.serial, &mut self.out);
+            self.forget_name(entry);
+            let withheld = Withheld { record: entry.record, reason };
+            self.seat.withheld.insert(entry.id, withheld);
+        }
+    }
+
+    /// A withheld copy is shown, unless it has to be vouched for: then it waits for that.
+    pub(super) fn show_withheld(&mut self, id: &ObjectId) {
+        if !self.is_vouched(id) {
+            if let Some(withheld) = self.seat.withheld.get_mut(id) {
+                withheld.reason = Reason::Unvouched;
+            }
+            return;
+        }
+        let Some(Withheld { record, .. }) = self.seat.withheld.remove(id) else { return };
+        let entry = self.objects.entry(record);
+        self.objects.show(&entry);
+        let extras = self.objects.extras_of(record);
+        if let Some(name) = extras.and_then(|extras| extras.attributes.name.clone()) {
+            self.sessions.adoptions.add_object(&name, *id, &entry.meta.sizes);
+        }
+        self.notify_waiters(id, ObjectState::Sealed);
+    }
+
+    /// A withheld copy ends; its memory is free after its last reader.
+    pub(super) fn end_withheld(&mut self, id: &ObjectId) {
+        let Some(Withheld { record, .. }) = self.seat.withheld.remove(id) else { return };
+        let pool = self.pool_attributes(record);
+        self.objects.deferred_frees.add(record, self.now_ms);
+        self.copy_ended(id, pool);
+        self.note_collecting();
+    }
+
+    /// A copy is not there any more.
+    pub(crate) fn copy_ended(&mut self, id: &ObjectId, pool: Option<PoolAttributes>) {
+        self.seat.uncommitted.remove(id);
+        if let Some(birth) = self.birth(id, pool) {
+            self.call(Call::Ended { id: *id, birth });
+        }
+    }
+
+    fn forget_name(&mut self, entry: &Entry) {
+        let extras = self.objects.extras_of(entry.record);
+        if let Some(name) = extras.and_then(|extras| extras.attributes.name.clone()) {
+            self.sessions.adoptions.remove_object(&name, &entry.id);
+        }
+    }
+
+    /// What an earlier daemon left: which of the hidden objects were withheld, and which were
+    /// deleted, is for the pool daemon to say. Copies of free ids are shown when they are vouched
+    /// for again.
+    pub(crate) fn recover_copies(&mut self) {
+        if !self.config.pool {
+            return;
+        }
+        let unvouched = self.free_copies();
+        self.withhold(&unvouched, Reason::Unvouched);
+    }
+
+    /// A hidden object of an earlier daemon is withheld, unless it is an older incarnation of what
+    /// is there. False when it is not.
+    pub(crate) fn recover_hidden(&mut self, id: &ObjectId, serial: u64, record: u32) -> bool {
+        if !self.config.pool || !id.is_pooled() {
+            return false;
+        }
+        if let Some(other) = self.seat.withheld.get(id).copied() {
+            let other_serial = self.objects.entry(other.record).serial;
+            if other_serial > serial {
+                return false;
+            }
+            self.objects.deferred_frees.adopt(other_serial, other.record, self.now_ms);
+        }
+        if self.objects.find(id).is_some() {
+            return false;
+        }
+        self.seat.withheld.insert(*id, Withheld { record, reason: Reason::Unpublished });
+        true
+    }
+}

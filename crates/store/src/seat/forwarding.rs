@@ -1,0 +1,75 @@
+//! Deletes of pooled objects: the pool does them, and answers.
+
+use std::collections::BTreeMap;
+
+use plasmon_proto::message::Reply;
+use plasmon_proto::pool::Call;
+use plasmon_proto::{Code, ObjectId};
+
+use super::DeleteRequest;
+use crate::event::ClientNo;
+use crate::ports::Directory;
+use crate::store::Store;
+
+impl<D: Directory> Store<D> {
+    /// A `Delete` request with pooled objects: the others are deleted here, and it is answered
+    /// after the last.
+    pub(crate) fn delete_pooled(&mut self, client: ClientNo, request: u64, ids: &[ObjectId]) {
+        let Some(asker) = self.sessions.clients.asker(client) else { return };
+        // What this client is still making, it gives up.
+        let is_made = |id: &ObjectId| self.objects.pending_objects.get(id).is_some();
+        let is_local = |id: &ObjectId| !id.is_pooled() || is_made(id);
+        let local: Vec<ObjectId> = ids.iter().copied().filter(is_local).collect();
+        let places = ids.iter().map(is_local).collect::<Vec<_>>();
+        let answered = match self.delete(client, &local) {
+            Ok(Reply::Outcomes(answered)) => answered,
+            Ok(other) => return self.reply(client, request, other),
+            Err(failure) => return self.fail(client, request, failure),
+        };
+        let (mut outcomes, mut missing) = (vec![None; ids.len()], BTreeMap::new());
+        let mut answered = answered.into_iter();
+        for (at, id) in ids.iter().enumerate() {
+            if places[at] {
+                outcomes[at] = answered.next().flatten();
+            } else {
+                missing.entry(*id).or_insert_with(Vec::new).push(at);
+            }
+        }
+        if missing.is_empty() {
+            return self.reply(client, request, Reply::Outcomes(outcomes));
+        }
+        self.seat.last_delete += 1;
+        let no = self.seat.last_delete;
+        let pooled: Vec<ObjectId> = missing.keys().copied().collect();
+        self.seat.delete_requests.insert(no, DeleteRequest { asker, request, outcomes, missing });
+        for id in pooled {
+            self.forward_delete(&id, Some(no));
+        }
+    }
+
+    /// Has the pool delete an object.
+    pub(crate) fn forward_delete(&mut self, id: &ObjectId, request: Option<u64>) {
+        self.seat.await_agent(self.now_ms);
+        self.seat.deletes.entry(*id).or_default().extend(request);
+        self.call(Call::Delete(*id));
+    }
+
+    /// A delete ended.
+    pub(super) fn delete_answered(&mut self, id: &ObjectId, outcome: Option<Code>) {
+        for no in self.seat.deletes.remove(id).unwrap_or_default() {
+            let Some(asked) = self.seat.delete_requests.get_mut(&no) else { continue };
+            for at in asked.missing.remove(id).unwrap_or_default() {
+                asked.outcomes[at] = outcome;
+            }
+            if !asked.missing.is_empty() {
+                continue;
+            }
+            if let Some(asked) = self.seat.delete_requests.remove(&no)
+                && self.sessions.clients.is_asking(asked.asker)
+            {
+                let reply = Reply::Outcomes(asked.outcomes);
+                self.reply(asked.asker.client, asked.request, reply);
+            }
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! How a client takes the seat and leaves it.
+
+use plasmon_proto::Code;
+use plasmon_proto::message::{Failure, Reply};
+use plasmon_proto::object::Sizes;
+use plasmon_proto::pool::{Call, Content, Fate, Origin, Refusal, Told};
+
+use super::{Inventory, Reason, no_pool};
+use crate::effect::Effect;
+use crate::event::ClientNo;
+use crate::ports::Directory;
+use crate::records::HIDDEN;
+use crate::store::Store;
+use crate::work::{EXAMINED_MAX, PIECE};
+
+impl<D: Directory> Store<D> {
+    /// A client asks for the seat; its token was checked by the daemon.
+    pub(crate) fn take_seat(&mut self, client: ClientNo, request: u64, here: Origin) {
+        if !self.config.pool {
+            return self.fail(client, request, no_pool());
+        }
+        if self.seat.agent.is_some_and(|agent| agent != client) {
+            let detail = "another process is this store's pool daemon";
+            return self.fail(client, request, Failure::of(Code::InUse).with_detail(detail));
+        }
+        self.seat.agent = Some(client);
+        self.seat.here = Some(here);
+        self.seat.deadline_ms = None;
+        self.seat.inventory = Some(Inventory::default());
+        self.work.seat = true;
+        self.reply(client, request, Reply::Done);
+    }
+
+    /// The client with the seat is gone, or its connection broke.
+    pub(crate) fn leave_seat(&mut self, client: ClientNo) {
+        if !self.seat.is_agent(client) {
+            return;
+        }
+        self.seat.agent = None;
+        self.seat.inventory = None;
+        if self.seat.has_pending() {
+            self.seat.await_agent(self.now_ms);
+        }
+    }
+
+    /// Tells the agent something, if there is one that has been told what is here.
+    pub(crate) fn call(&mut self, call: Call) {
+        if let Some(agent) = self.seat.hears() {
+            self.out.push(Effect::Call(agent, call));
+        }
+    }
+
+    /// Tells the agent a piece of what is here, and after the last what waits.
+    pub(crate) fn go_on_with_inventory(&mut self) {
+        self.work.seat = false;
+        let (Some(agent), Some(mut at)) = (self.seat.agent, self.seat.inventory) else { return };
+        let mut calls = Vec::new();
+        let is_over = match at.spilled {
+            None => {
+                if self.has_in_memory(&mut at, &mut calls) {
+                    at.spilled = Some(0);
+                }
+                false
+            }
+            Some(serial) => self.has_in_tier(serial, &mut at, &mut calls),
+        };
+        self.out.extend(calls.into_iter().map(|call| Effect::Call(agent, call)));
+        self.seat.inventory = (!is_over).then_some(at);
+        self.work.seat = !is_over;
+        if is_over {
+            self.call_pending();
+        }
+    }
+
+    /// Copies in memory, from a record on. Whether that was the last.
+    fn has_in_memory(&self, at: &mut Inventory, calls: &mut Vec<Call>) -> bool {
+        let end = self.objects.records.capacity();
+        for _ in 0..EXAMINED_MAX {
+            if at.record as usize >= end || calls.len() >= PIECE {
+                break;
+            }
+            let record = at.record;
+            at.record += 1;
+            let Some(found) = self.objects.records.used(record) else {
+                let next = self.objects.records.next_used(record);
+                at.record = next.unwrap_or(end as u32);
+                continue;
+            };
+            let is_hidden = found.is(HIDDEN);
+            let entry = self.objects.entry(record);
+            if !entry.id.is_pooled() {
+                continue;
+            }
+            let withheld = self.seat.withheld(&entry.id).filter(|it| it.record == record);
+            let pool = self.pool_attributes(record);
+            let Some(birth) = self.birth(&entry.id, pool) else { continue };
+            let visible = match withheld.map(|withheld| withheld.reason) {
+                // Deleted, and still read.
+                None if is_hidden => continue,
+                None | Some(Reason::Unvouched) => true,
+                Some(Reason::Committing { .. } | Reason::Unpublished) => false,
+            };
+            let content = content_of(&entry.meta.sizes);
+            calls.push(Call::Has { id: entry.id, birth, content, visible });
+        }
+        at.record as usize >= end
+    }
+
+    /// Copies in the tier, from a serial on. Whether that was the last.
+    fn has_in_tier(&self, serial: u64, at: &mut Inventory, calls: &mut Vec<Call>) -> bool {
+        for (scanned, (id, spilled)) in self.objects.tier.from(serial).enumerate() {
+            if scanned >= EXAMINED_MAX || calls.len() >= PIECE {
+                at.spilled = Some(spilled.serial);
+                return false;
+            }
+            let birth = self.birth(id, spilled.extras.attributes.pool);
+            if id.is_pooled()
+                && let Some(birth) = birth
+            {
+                let content = content_of(&spilled.meta.sizes);
+                calls.push(Call::Has { id: *id, birth, content, visible: true });
+            }
+        }
+        true
+    }
+
+    /// What waits for an agent, to one that has just been told what is here.
+    fn call_pending(&mut self) {
+        let committing = self.seat.withheld.iter();
+        let committing =
+            committing.filter(|(_, it)| matches!(it.reason, Reason::Committing { .. }));
+        let ids: Vec<_> =
+            committing.map(|(id, _)| *id).chain(self.seat.uncommitted.keys().copied()).collect();
+        for id in ids {
+            self.call_commit(&id);
+        }
+        let ids: Vec<_> = self.seat.seeks.keys().copied().collect();
+        for id in ids {
+            self.call_seek(&id);
+        }
+        let ids: Vec<_> = self.seat.deletes.keys().copied().collect();
+        for id in ids {
+            self.call(Call::Delete(id));
+        }
+    }
+
+    /// What the agent answers.
+    pub(crate) fn tell(&mut self, client: ClientNo, told: Vec<Told>) -> Result<Reply, Failure> {
+        if !self.seat.is_agent(client) {
+            return Err(not_the_agent());
+        }
+        for one in told {
+            match one {
+                Told::Sought { id, number, fate } => self.sought(&id, number, fate),
+                Told::Committed { id, serial, result } => self.committed(&id, serial, result),
+                Told::Deleted(id) => self.delete_answered(&id, None),
+                Told::DeleteUnreachable(id) => {
+                    self.delete_answered(&id, Some(Code::Unreachable));
+                }
+                Told::Drop { id, birth } => self.drop_copy(&id, birth),
+                Told::Publish { id, birth } => self.publish_copy(&id, birth),
+                Told::Keep { id, birth } => self.keep_copy(&id, birth),
+                Told::Vouch { ms } => self.vouch(ms),
+            }
+        }
+        self.collect_fresh();
+        Ok(Reply::Done)
+    }
+
+    /// No agent came in time: what waits for one ends.
+    pub(crate) fn end_pending(&mut self) {
+        if self.seat.deadline_ms.is_none_or(|at_ms| at_ms > self.now_ms) {
+            return;
+        }
+        self.seat.deadline_ms = None;
+        let ids: Vec<_> = self.seat.seeks.keys().copied().collect();
+        for id in ids {
+            self.sought(&id, u64::MAX, Fate::Unreachable);
+        }
+        let ids: Vec<_> = self.seat.deletes.keys().copied().collect();
+        for id in ids {
+            self.delete_answered(&id, Some(Code::Unreachable));
+        }
+        let committing = self.seat.withheld.iter();
+        let committing =
+            committing.filter(|(_, it)| matches!(it.reason, Reason::Committing { .. }));
+        let ids: Vec<_> = committing.map(|(id, _)| *id).collect();
+        for id in ids {
+            self.end_commit(&id, Refusal::Unreachable);
+        }
+        self.collect_fresh();
+    }
+}
+
+/// A client that does not have the seat does what is for the one that has.
+pub(super) fn not_the_agent() -> Failure {
+    let detail = "only the pool daemon that this store started may do that";
+    Failure::of(Code::NotPermitted).with_detail(detail)
+}
+
+/// What the pool needs to know of an object's bytes.
+pub(super) fn content_of(sizes: &Sizes) -> Content {
+    Content {
+        data_bytes: sizes.data,
+        metadata_bytes: u32::try_from(sizes.metadata).unwrap_or(u32::MAX),
+        table_crc: 0,
+    }
+}
