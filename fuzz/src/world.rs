@@ -480,6 +480,7 @@ impl World {
                 | Effect::Resumed(..)
                 | Effect::Writer(..)
                 | Effect::Protect(_)
+                | Effect::Call(..)
                 | Effect::Unspill(..) => {}
             }
         }

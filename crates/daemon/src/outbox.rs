@@ -2,7 +2,8 @@
 //!
 //! Replies keep their order and are never dropped: a client that does not read them is not read
 //! from either, and its waits are bounded, so they cannot pile up. Notices follow the replies,
-//! many to a frame. A subscriber that is too slow loses the newest ones, and is told how many at
+//! many to a frame; so do the calls to a pool daemon, which is disconnected when too many wait. A
+//! subscriber that is too slow loses the newest ones, and is told how many at
 //! the very point where they are missing. All outboxes share a budget: when it is used up, each
 //! keeps a few notices, and a client that has not read one reply is not read from.
 //!
@@ -20,10 +21,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use plasmon_proto::frame;
 use plasmon_proto::limits::{
-    FRAME_FDS_MAX, NOTIFICATIONS_QUEUED_IN_ALL_MAX, NOTIFICATIONS_QUEUED_MAX,
-    NOTIFICATIONS_QUEUED_MIN, REPLIES_BYTES_IN_ALL_MAX, REPLIES_BYTES_MAX,
+    CALLS_MAX, CALLS_QUEUED_MAX, FRAME_FDS_MAX, NOTIFICATIONS_QUEUED_IN_ALL_MAX,
+    NOTIFICATIONS_QUEUED_MAX, NOTIFICATIONS_QUEUED_MIN, REPLIES_BYTES_IN_ALL_MAX,
+    REPLIES_BYTES_MAX,
 };
 use plasmon_proto::message::{Notice, Push};
+use plasmon_proto::pool::Call;
 use plasmon_shm::Memfd;
 use rustix::io::Errno;
 
@@ -108,6 +111,8 @@ impl Budget {
 pub(crate) struct Outbox {
     frames: VecDeque<OutgoingFrame>,
     notices: VecDeque<PendingNotification>,
+    /// What the pool daemon is told, if the client is that.
+    calls: VecDeque<Call>,
     /// Bytes of the frames.
     bytes: usize,
     /// How many of the notices count against the budget of all.
@@ -155,6 +160,15 @@ impl Outbox {
         }
     }
 
+    /// Queues a call for the pool daemon. False when too many wait.
+    pub(crate) fn call(&mut self, call: Call) -> bool {
+        let has_room = self.calls.len() < CALLS_QUEUED_MAX;
+        if has_room {
+            self.calls.push_back(call);
+        }
+        has_room
+    }
+
     /// Drops the notices: the client unsubscribed.
     pub(crate) fn forget_notices(&mut self) {
         self.notices = VecDeque::new();
@@ -170,7 +184,7 @@ impl Outbox {
 
     /// Whether nothing waits.
     pub(crate) fn is_empty(&self) -> bool {
-        self.frames.is_empty() && self.notices.is_empty()
+        self.frames.is_empty() && self.notices.is_empty() && self.calls.is_empty()
     }
 
     /// Whether the client should read before it asks for more.
@@ -217,6 +231,10 @@ impl Outbox {
     }
 
     fn next_push(&mut self) -> Option<Push> {
+        if !self.calls.is_empty() {
+            let count = self.calls.len().min(CALLS_MAX);
+            return Some(Push::Calls(self.calls.drain(..count).collect()));
+        }
         if let Some(PendingNotification::Lost(count)) = self.notices.front() {
             let count = *count;
             self.notices.pop_front();
@@ -287,6 +305,25 @@ mod tests {
             }
         }
         (seen, lost)
+    }
+
+    #[test]
+    fn calls_go_many_to_a_frame_in_order_up_to_a_limit() {
+        let mut outbox = Outbox::default();
+        let call = |number: u64| {
+            let mut identity = [0; 12];
+            identity[..8].copy_from_slice(&number.to_le_bytes());
+            Call::Unseek(plasmon_proto::ObjectId::pooled(identity, None))
+        };
+        assert!((0..CALLS_QUEUED_MAX as u64).all(|number| outbox.call(call(number))));
+        assert!(!outbox.call(call(0)), "one more than may wait");
+        let mut told = Vec::new();
+        while let Some(Push::Calls(calls)) = outbox.next_push() {
+            assert!(calls.len() <= CALLS_MAX);
+            told.extend(calls);
+        }
+        assert!(told.into_iter().eq((0..CALLS_QUEUED_MAX as u64).map(call)));
+        assert!(outbox.is_empty());
     }
 
     #[test]

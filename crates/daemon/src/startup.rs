@@ -265,7 +265,7 @@ fn store_config(config: &Config, control: &ControlDaemon) -> plasmon_store::Conf
         owner_uid: Some(rustix::process::geteuid().as_raw()),
         first_serial: control.take_serials(SERIALS_PER_EPOCH),
         first_birth: control.births(),
-        pool: false,
+        pool: config.pool.is_some(),
     }
 }
 

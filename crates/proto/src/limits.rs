@@ -51,6 +51,13 @@ pub const COPIES_MAX: u8 = 8;
 /// Calls in one message to the pool daemon, and answers in one of its messages: they fit a frame.
 pub const CALLS_MAX: usize = 512;
 
+/// Calls that wait for a pool daemon that does not read them, before it is disconnected; it is told
+/// what is here when it comes back.
+pub const CALLS_QUEUED_MAX: usize = 1 << 20;
+
+/// Bytes of the name of a node in its pool.
+pub const NODE_NAME_BYTES_MAX: usize = 64;
+
 /// Bytes of an object's data: what a descriptor offset can hold with room to add.
 pub const OBJECT_BYTES_MAX: u64 = 1 << 46;
 

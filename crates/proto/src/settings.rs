@@ -203,6 +203,11 @@ settings! {
     /// Whether the socket's folder was made for this store. A daemon that ends removes its log and
     /// lock there, and then the folder if nothing else is in it. `plasmon.start()` sets this.
     own_folder: bool = "false";
+    /// The etcd of the pool that this store belongs to, as `etcd://HOST:PORT`, with further hosts
+    /// after commas. Empty: the store belongs to no pool.
+    cluster: String = "";
+    /// The name of this node in its pool. Empty: the name of the machine.
+    node_name: String = "";
     /// Whether a keeper process holds the memory, so that sealed objects outlive the daemon.
     keeper: bool = "true";
     /// How long the daemon may leave its keeper without an answer before it is killed and

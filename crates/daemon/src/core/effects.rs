@@ -40,9 +40,7 @@ impl Core {
             }
             Effect::Resumed(client, lost) => drop(self.lost.insert(client, lost)),
             Effect::Complete(client, completion) => self.complete(client, completion),
-            Effect::Call(client, call) => {
-                tracing::error!(?client, ?call, "a store without a pool has nothing to say to it");
-            }
+            Effect::Call(client, call) => self.call_agent(client, call),
             Effect::Notify(client, notice) => {
                 if let Some(peer) = self.peers.get_mut(client) {
                     peer.outbox.notify(notice);

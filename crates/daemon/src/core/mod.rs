@@ -23,6 +23,7 @@ mod handshake;
 mod inbox;
 mod lifetime;
 mod requests;
+mod seat;
 mod send;
 mod send_queue;
 pub(crate) mod session_check;

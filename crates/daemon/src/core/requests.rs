@@ -13,7 +13,7 @@ use plasmon_proto::object::Level;
 use plasmon_proto::request::{Class, Cost};
 use plasmon_proto::{Code, ObjectId};
 use plasmon_shm::edge::{self, Mutation};
-use plasmon_store::event::SealTarget;
+use plasmon_store::event::{SealLanded, SealTarget};
 use plasmon_store::{ClientNo, Event};
 
 use super::Core;
@@ -177,12 +177,9 @@ impl Core {
                     self.fail(client, number, Failure::of(Code::InUse).with_detail(need));
                 }
             },
-            Request::Agent { .. }
-            | Request::Tell { .. }
-            | Request::Land(_)
-            | Request::SealLanded { .. } => {
-                let detail = "this store belongs to no pool";
-                self.fail(client, number, Failure::of(Code::Unsupported).with_detail(detail));
+            Request::Agent { token, slot } => self.give_seat(client, number, token, slot),
+            Request::SealLanded { id, birth, visible, keep } => {
+                self.seal_landed(client, number, SealLanded { id, birth, visible, keep });
             }
             Request::Seal { id } => self.seal(client, number, SealTarget { id, target: id }),
             Request::Replace { id, target } => self.seal(client, number, SealTarget { id, target }),
@@ -336,7 +333,7 @@ impl Core {
 }
 
 /// Nothing can be sealed for now.
-fn no_index(id: ObjectId) -> Failure {
+pub(super) fn no_index(id: ObjectId) -> Failure {
     let detail = "there is no memory for a larger index";
     Failure::of(Code::LimitReached).with_id(id).with_detail(detail)
 }

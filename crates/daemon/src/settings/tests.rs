@@ -2,11 +2,12 @@
 
 use std::io::Write;
 
+use plasmon_proto::limits::NODE_NAME_BYTES_MAX;
 use plasmon_proto::message::Access;
 use plasmon_proto::object::Level;
 use plasmon_proto::settings::Bytes;
 
-use super::config::SPIN_US_MAX;
+use super::config::{Pool, SPIN_US_MAX};
 use super::*;
 
 fn flags(arguments: &[&str]) -> Result<Invocation, clap::Error> {
@@ -132,6 +133,30 @@ fn senseless_values_are_refused() {
     assert_eq!(refused(&|s| s.socket = format!("/{}", "x".repeat(107))), "socket");
     assert_eq!(refused(&|s| s.capacity_bytes = Bytes(u64::MAX)), "capacity_bytes");
     assert!(config(|s| s.socket = format!("/{}", "x".repeat(106))).is_ok());
+}
+
+#[test]
+fn a_store_joins_a_pool_by_its_etcd_and_a_name() {
+    let pool = |cluster: &str, name: &str| {
+        config(|s| (s.cluster, s.node_name) = (cluster.to_owned(), name.to_owned()))
+    };
+    assert_eq!(pool("", "").unwrap().pool, None);
+    let node_name = "n".repeat(NODE_NAME_BYTES_MAX);
+    for cluster in ["etcd://h:2379", "etcd://h:2379,g:2379"] {
+        let joined = Pool { cluster: cluster.to_owned(), node_name: node_name.clone() };
+        assert_eq!(pool(cluster, &node_name).unwrap().pool, Some(joined));
+    }
+    assert!(!pool("etcd://h:2379", "").unwrap().pool.unwrap().node_name.is_empty());
+    let refused = |cluster: &str, name: &str| match pool(cluster, name) {
+        Err(BadStart::Value { key, .. }) => key,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(refused("", "a"), "node_name");
+    assert_eq!(refused("etcd://h:2379", &format!("{node_name}n")), "node_name");
+    assert_eq!(refused("etcd://h:2379", "a\nb"), "node_name");
+    for cluster in ["h:2379", "etcd://", "etcd://h", "etcd://:2379", "etcd://h:1,", "etcd:/h:1"] {
+        assert_eq!(refused(cluster, "a"), "cluster", "{cluster}");
+    }
 }
 
 /// In a container of 256 MB the default was half of the machine's memory, and the daemon was killed

@@ -1,0 +1,214 @@
+//! The seat of the pool daemon, over real daemons. The pool daemons here are doubles: each does for
+//! one object, as the test says, what `plasmon-poold` does for all.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod desk;
+
+use std::collections::VecDeque;
+
+use desk::*;
+use plasmon_proto::frame::FromDaemon;
+use plasmon_proto::message::*;
+use plasmon_proto::object::{Durability, PoolAttributes, Sizes, Traits};
+use plasmon_proto::pool::{Birth, Call, Class, Fate, Origin, Told};
+use plasmon_proto::{Attributes, Code, Name, ObjectId, ObjectState};
+
+const POOL: &[&str] = &["--cluster", "etcd://127.0.0.1:1", "--node-name", "test"];
+const SERIAL: u64 = 4711;
+
+/// A pool daemon that does what a test says.
+struct Agent {
+    client: Client,
+    calls: VecDeque<Call>,
+    origin: Origin,
+}
+
+impl Agent {
+    fn of(desk: &Desk, slot: u16) -> Self {
+        let mut client = desk.connect();
+        client.hello(false, None);
+        let boot = client.shared().welcome.store;
+        assert_eq!(client.call(&Request::Agent { token: boot, slot }), Reply::Done);
+        Self { client, calls: VecDeque::new(), origin: Origin { slot, boot } }
+    }
+
+    fn birth(&self) -> Birth {
+        let Origin { slot, boot } = self.origin;
+        Birth { slot, boot, serial: SERIAL }
+    }
+
+    fn tell(&mut self, told: Told) {
+        assert_eq!(self.client.call(&Request::Tell { told: vec![told] }), Reply::Done);
+    }
+
+    fn next_call(&mut self) -> Call {
+        loop {
+            for push in self.client.pushes.drain(..) {
+                let Push::Calls(calls) = push else { panic!("{push:?}") };
+                self.calls.extend(calls);
+            }
+            if let Some(call) = self.calls.pop_front() {
+                return call;
+            }
+            match self.client.receive() {
+                Some((FromDaemon::Push(push), _)) => self.client.pushes.push(push),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    /// Reads an object as it lies there, also one that others do not see.
+    fn read(&mut self, id: &ObjectId) -> (Location, Vec<u8>) {
+        let Reply::Located(located) = self.client.call(&Request::Get { ids: vec![*id] }) else {
+            panic!("an answer to a get");
+        };
+        let location = located[0].unwrap();
+        let fd = self.client.extent(location.range.extent, false);
+        let bytes = location.sizes.total().unwrap() as usize;
+        (location, read_at(&fd, location.range.offset, bytes))
+    }
+
+    /// Brings a copy here from another node.
+    fn land(&mut self, from: &mut Self, id: ObjectId) {
+        let (location, bytes) = from.read(&id);
+        let content = (location.sizes.data + location.sizes.metadata) as usize;
+        let mut attributes = Attributes::decode(&bytes[content..]).unwrap();
+        let pool = attributes.pool.as_mut().unwrap();
+        pool.origin = Some(from.origin);
+        let encoded = attributes.encode();
+        let sizes = Sizes { attributes: encoded.len() as u64, ..location.sizes };
+        let birth = from.birth();
+        let landing = Landing { id, birth, sizes, traits: location.traits, growing: false };
+        let (reply, fds) = self.client.try_call(&Request::Land(landing)).unwrap();
+        let Reply::Created(granted) = reply else { panic!("{reply:?}") };
+        write_at(&fds[0], granted.range.offset, &[&bytes[..content], &encoded].concat());
+        drop(fds);
+        let seal = Request::SealLanded { id, birth, visible: true, keep: true };
+        assert_eq!(self.client.call(&seal), Reply::Done);
+        assert_eq!(
+            from.client.call(&Request::Release { serials: vec![location.serial] }),
+            Reply::Done
+        );
+    }
+}
+
+fn attributes(name: &Name) -> Attributes {
+    let (class, origin) = (Durability::Memory, None);
+    let pool = PoolAttributes { copies: 2, copies_min: 1, class, origin, serial: SERIAL };
+    Attributes { name: Some(name.clone()), pool: Some(pool), ..Attributes::default() }
+}
+
+/// Creates an object of the pool and asks for its seal.
+fn begin_put(client: &mut Client, name: &Name, data: &[u8]) -> u64 {
+    let encoded = attributes(name).encode();
+    let sizes = Sizes { data: data.len() as u64, metadata: 0, attributes: encoded.len() as u64 };
+    let (id, traits) = (name.id(), Traits::default());
+    let wanted = Request::Create { id, sizes, traits, strict: false };
+    let (reply, fds) = client.try_call(&wanted).unwrap();
+    let Reply::Created(granted) = reply else { panic!("{reply:?}") };
+    write_at(&fds[0], granted.range.offset, &[data, &encoded].concat());
+    client.send(&Request::Seal { id })
+}
+
+fn reply_to(client: &mut Client, number: u64) -> Reply {
+    client.answer(number).unwrap().0
+}
+
+#[test]
+fn an_object_moves_between_two_daemons_and_is_deleted_in_both() {
+    let (here, there) = (start(POOL), start(POOL));
+    let (mut a, mut b) = (Agent::of(&here, 0), Agent::of(&there, 1));
+    a.tell(Told::Vouch { ms: 60_000 });
+    b.tell(Told::Vouch { ms: 60_000 });
+    let name = Name::new("", "@prod:sales").unwrap();
+    let id = name.id();
+    let data = pattern(1, 5 << 20);
+
+    let mut reader = there.client();
+    let waiting = reader.wait_for(&[id]);
+    let Call::Seek { number, class: Class::Wait, .. } = b.next_call() else { panic!("a seek") };
+    b.tell(Told::Sought { id, number, fate: Fate::Absent });
+
+    let mut writer = here.client();
+    let sealing = begin_put(&mut writer, &name, &data);
+    let Call::Commit { serial: SERIAL, content, copies: 2, .. } = a.next_call() else {
+        panic!("a commit");
+    };
+    assert_eq!(content.data_bytes, data.len() as u64);
+    assert!(here.client().find(&id).is_none(), "it is not to be seen yet");
+    b.land(&mut a, id);
+    a.tell(Told::Committed { id, serial: SERIAL, result: Ok(()) });
+    assert_eq!(reply_to(&mut writer, sealing), Reply::Done);
+    assert_eq!(reply_to(&mut reader, waiting), Reply::States(vec![ObjectState::Sealed]));
+    assert_eq!(b.next_call(), Call::Unseek(id));
+    assert!(reader.read(&id).unwrap() == data && here.client().read(&id).unwrap() == data);
+
+    let deleting = reader.send(&Request::Delete { ids: vec![id] });
+    assert_eq!(b.next_call(), Call::Delete(id));
+    let birth = a.birth();
+    for agent in [&mut a, &mut b] {
+        agent.tell(Told::Drop { id, birth });
+        assert_eq!(agent.next_call(), Call::Ended { id, birth });
+    }
+    b.tell(Told::Deleted(id));
+    assert_eq!(reply_to(&mut reader, deleting), Reply::Outcomes(vec![None]));
+    assert!(reader.find(&id).is_none() && here.client().find(&id).is_none());
+    here.stop();
+    there.stop();
+}
+
+#[test]
+fn a_killed_daemon_shows_its_copies_again_when_its_pool_daemon_is_back() {
+    let desk = start(POOL);
+    let mut agent = Agent::of(&desk, 0);
+    agent.tell(Told::Vouch { ms: 60_000 });
+    let name = Name::new("@", "x").unwrap();
+    let id = name.id();
+    let mut client = desk.client();
+    let sealing = begin_put(&mut client, &name, b"outlives the daemon");
+    agent.next_call();
+    agent.tell(Told::Committed { id, serial: SERIAL, result: Ok(()) });
+    assert_eq!(reply_to(&mut client, sealing), Reply::Done);
+
+    let daemon = client.status().pid;
+    kill(daemon, Signal::KILL);
+    assert!(client.is_closed());
+    let mut reader = desk.client();
+    let waiting = reader.wait_for(&[id]);
+    assert!(desk.client().find(&id).is_none(), "it may have been deleted meanwhile");
+    let mut again = Agent::of(&desk, 0);
+    let birth = again.birth();
+    let Call::Has { id: found, birth: told, visible: true, .. } = again.next_call() else {
+        panic!("what is here comes first");
+    };
+    assert_eq!((found, told), (id, birth));
+    assert!(matches!(again.next_call(), Call::Seek { class: Class::Wait, .. }));
+    again.tell(Told::Vouch { ms: 60_000 });
+    assert_eq!(reply_to(&mut reader, waiting), Reply::States(vec![ObjectState::Sealed]));
+    assert_eq!(reader.read(&id).unwrap(), b"outlives the daemon");
+    desk.stop();
+}
+
+#[test]
+fn the_seat_is_for_one_process_that_was_started_for_this_store() {
+    let desk = start(POOL);
+    let mut client = desk.client();
+    let token = client.shared().welcome.store;
+    let take = |token| Request::Agent { token, slot: 0 };
+    assert_eq!(client.refused(&take(token + 1)), Code::NotPermitted);
+    let agent = Agent::of(&desk, 0);
+    assert_eq!(client.refused(&take(token)), Code::InUse);
+    let tell = Request::Tell { told: vec![Told::Vouch { ms: 1 }] };
+    assert_eq!(client.refused(&tell), Code::NotPermitted);
+    drop(agent);
+    // The daemon hears of the end of the connection in its own time.
+    until("the seat is free", || client.try_call(&take(token)).is_ok());
+    desk.stop();
+
+    let alone = start(&[]);
+    let mut client = alone.client();
+    let token = client.shared().welcome.store;
+    assert_eq!(client.refused(&take(token)), Code::Unsupported);
+    alone.stop();
+}
