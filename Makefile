@@ -22,6 +22,7 @@ demo: setup ## 10 million rows, 4 to 16 processes, one copy in memory, beside si
 
 test: setup ## every test; ends with the counts
 	@scripts/setup.sh languages
+	@scripts/setup.sh etcd
 	@scripts/spark.sh environments
 	@$(PYTHON) scripts/test.py all
 

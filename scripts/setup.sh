@@ -3,7 +3,8 @@
 #
 #   setup.sh machine       compilers, Python's venv, Rust
 #   setup.sh languages     what the readers for Java and JavaScript are tested with
-#   setup.sh environment   that, and .venv with what the tests need
+#   setup.sh etcd          what the pool is tested with; without it these tests are skipped
+#   setup.sh environment   the machine, and .venv with what the tests need
 #   setup.sh [package]     that, and the package itself
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -48,6 +49,13 @@ machine() {
         fail "Python 3.11 or later is needed; found $(python3 --version)"
     command -v cargo >/dev/null ||
         fail "Rust is needed: install its stable toolchain with rustup, then open a new shell"
+}
+
+etcd() {
+    command -v etcd >/dev/null && return
+    if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || ! install_packages etcd-server; then
+        say "without etcd (Debian: etcd-server) tests of the pool are skipped"
+    fi
 }
 
 languages() {
@@ -129,7 +137,8 @@ package() {
 case "${1:-package}" in
     machine) machine ;;
     languages) languages ;;
+    etcd) etcd ;;
     environment) machine; environment ;;
     package) machine; environment_and_package ;;
-    *) fail "unknown part \"$1\": machine, languages, environment or package" ;;
+    *) fail "unknown part \"$1\": machine, languages, etcd, environment or package" ;;
 esac

@@ -105,7 +105,7 @@ pub trait BulkLane {
 }
 
 /// Where the content of a segment is taken from: from memory where it is mapped, which is twice as
-/// fast over the loopback (`docs/adr/0091`), and from a file where it is not.
+/// fast over the loopback (`docs/adr/0089`), and from a file where it is not.
 #[derive(Clone, Copy, Debug)]
 pub enum Source<'a> {
     /// From a file that holds it from this place on; the kernel sends its pages.

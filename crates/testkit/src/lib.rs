@@ -1,5 +1,6 @@
 //! What the tests of several crates share: random numbers, waiting with an end, programs of this
-//! workspace, a store with a real daemon, child processes, and the index of the store as a map.
+//! workspace, a store with a real daemon, child processes, an etcd, and the index of the store as a
+//! map.
 //!
 //! ```
 //! let mut random = plasmon_testkit::Random::new(7);
@@ -18,6 +19,8 @@
 mod child;
 #[cfg(feature = "directory")]
 pub mod directory;
+#[cfg(feature = "etcd")]
+mod etcd;
 #[cfg(feature = "store")]
 mod mapped;
 #[cfg(feature = "process")]
@@ -30,6 +33,8 @@ use std::time::{Duration, Instant};
 
 #[cfg(feature = "store")]
 pub use child::{ChildProcess, errand, hear, say};
+#[cfg(feature = "etcd")]
+pub use etcd::Etcd;
 #[cfg(feature = "store")]
 pub use mapped::{mapped_inode, mappings_of, present_bytes};
 #[cfg(feature = "directory")]

@@ -38,6 +38,7 @@ const PLACES: &[Place] = &[
     place("crates/spill", &["plasmon-proto"]),
     Place { pure: true, ..place("crates/cluster", &["plasmon-proto"]) },
     place("crates/net", &[]),
+    place("crates/etcd", &[]),
     Place { pure: true, ..place("crates/pool", &["plasmon-proto", "plasmon-cluster"]) },
     Place { pure: true, ..place("crates/plo", &[]) },
     place("crates/client", &["plasmon-proto", "plasmon-shm"]),

@@ -1,0 +1,183 @@
+//! A real etcd for a test: on free ports, with its data in a folder of its own.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use tempfile::TempDir;
+
+use crate::TEST_TIMEOUT;
+use crate::process::kill;
+
+/// How often other ports are tried, should another program have taken one meanwhile.
+const STARTS_MAX: usize = 5;
+
+/// A cluster of etcd, of one member or more. It ends with the value.
+#[derive(Debug)]
+pub struct Etcd {
+    folder: TempDir,
+    program: PathBuf,
+    members: Vec<Member>,
+    flags: Vec<String>,
+}
+
+#[derive(Debug)]
+struct Member {
+    client_port: u16,
+    peer_port: u16,
+    process: Option<Child>,
+}
+
+impl Etcd {
+    /// One member; `None` where there is no etcd, and a sentence that says so.
+    pub fn start() -> Option<Self> {
+        Self::start_with(1, &[])
+    }
+
+    /// So many members with these flags more.
+    pub fn start_with(members: usize, flags: &[&str]) -> Option<Self> {
+        let Some(program) = program() else {
+            eprintln!("skipped: there is no etcd here; apt-get install etcd-server brings it");
+            return None;
+        };
+        for _ in 0..STARTS_MAX {
+            let members = (0..members).map(|_| Member {
+                client_port: free_port(),
+                peer_port: free_port(),
+                process: None,
+            });
+            let mut etcd = Self {
+                folder: tempfile::tempdir().unwrap(),
+                program: program.clone(),
+                members: members.collect(),
+                flags: flags.iter().map(|flag| (*flag).to_owned()).collect(),
+            };
+            if etcd.start_all() {
+                return Some(etcd);
+            }
+        }
+        panic!("etcd does not start");
+    }
+
+    fn start_all(&mut self) -> bool {
+        (0..self.members.len()).for_each(|at| self.spawn(at));
+        (0..self.members.len()).all(|at| self.is_ready(at))
+    }
+
+    /// The addresses of the members for clients.
+    pub fn endpoints(&self) -> Vec<String> {
+        self.members.iter().map(|member| format!("127.0.0.1:{}", member.client_port)).collect()
+    }
+
+    /// Kills a member.
+    pub fn kill(&mut self, at: usize) {
+        if let Some(mut process) = self.members[at].process.take() {
+            process.kill().unwrap();
+            process.wait().unwrap();
+        }
+    }
+
+    /// Starts a member again that was killed, with its data.
+    pub fn restart(&mut self, at: usize) {
+        self.spawn(at);
+        assert!(self.is_ready(at), "etcd does not start again");
+    }
+
+    /// Stops a member without ending it (SIGSTOP).
+    pub fn pause(&self, at: usize) {
+        kill(self.pid(at), Signal::STOP);
+    }
+
+    /// Lets a member go on that was paused.
+    pub fn resume(&self, at: usize) {
+        kill(self.pid(at), Signal::CONT);
+    }
+
+    fn pid(&self, at: usize) -> u32 {
+        self.members[at].process.as_ref().unwrap().id()
+    }
+
+    fn spawn(&mut self, at: usize) {
+        let url = |port: u16| format!("http://127.0.0.1:{port}");
+        let cluster = self.members.iter().enumerate();
+        let cluster = cluster.map(|(at, member)| format!("m{at}={}", url(member.peer_port)));
+        let cluster = cluster.collect::<Vec<_>>().join(",");
+        let Member { client_port, peer_port, .. } = self.members[at];
+        let log = std::fs::File::create(self.folder.path().join(format!("log{at}"))).unwrap();
+        let process = Command::new(&self.program)
+            .env_clear()
+            .args(["--name", &format!("m{at}")])
+            .arg("--data-dir")
+            .arg(self.folder.path().join(format!("m{at}")))
+            .args(["--listen-client-urls", &url(client_port)])
+            .args(["--advertise-client-urls", &url(client_port)])
+            .args(["--listen-peer-urls", &url(peer_port)])
+            .args(["--initial-advertise-peer-urls", &url(peer_port)])
+            .args(["--initial-cluster", &cluster])
+            .args(&self.flags)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        self.members[at].process = Some(process);
+    }
+
+    /// Whether a member becomes healthy, which it is not without a leader.
+    fn is_ready(&mut self, at: usize) -> bool {
+        let deadline = Instant::now() + TEST_TIMEOUT;
+        let member = &mut self.members[at];
+        while Instant::now() < deadline {
+            if member.process.as_mut().unwrap().try_wait().unwrap().is_some() {
+                return false;
+            }
+            if is_healthy(([127, 0, 0, 1], member.client_port).into()) {
+                return true;
+            }
+            std::thread::yield_now();
+        }
+        false
+    }
+}
+
+impl Drop for Etcd {
+    fn drop(&mut self) {
+        (0..self.members.len()).for_each(|at| self.kill(at));
+        if std::thread::panicking() {
+            for at in 0..self.members.len() {
+                let log = std::fs::read_to_string(self.folder.path().join(format!("log{at}")));
+                let log = log.unwrap_or_default();
+                let end = log.lines().rev().take(20).collect::<Vec<_>>();
+                eprintln!("etcd {at}:\n{}", end.into_iter().rev().collect::<Vec<_>>().join("\n"));
+            }
+        }
+    }
+}
+
+/// The program, where it is installed.
+fn program() -> Option<PathBuf> {
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&folders).map(|folder| folder.join("etcd"));
+    found.into_iter().find(|program| Path::is_file(program))
+}
+
+/// A port that no program listens on now.
+fn free_port() -> u16 {
+    TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port()
+}
+
+fn is_healthy(address: SocketAddr) -> bool {
+    let ask = || -> std::io::Result<String> {
+        let timeout = Duration::from_secs(1);
+        let mut stream = TcpStream::connect_timeout(&address, timeout)?;
+        stream.set_read_timeout(Some(timeout))?;
+        stream.write_all(b"GET /health HTTP/1.0\r\n\r\n")?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        Ok(answer)
+    };
+    ask().is_ok_and(|answer| answer.contains("\"true\""))
+}
