@@ -51,7 +51,7 @@ machine() {
         fail "Rust is needed: install its stable toolchain with rustup, then open a new shell"
 }
 
-etcd() {
+etcd_server() {
     command -v etcd >/dev/null && return
     if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || ! install_packages etcd-server; then
         say "without etcd (Debian: etcd-server) tests of the pool are skipped"
@@ -137,7 +137,7 @@ package() {
 case "${1:-package}" in
     machine) machine ;;
     languages) languages ;;
-    etcd) etcd ;;
+    etcd) etcd_server ;;
     environment) machine; environment ;;
     package) machine; environment_and_package ;;
     *) fail "unknown part \"$1\": machine, languages, etcd, environment or package" ;;
