@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::ops::Bound;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use plasmon_proto::Attributes;
 use plasmon_proto::message::{ExtentId, Placement, Range};
@@ -12,6 +12,7 @@ use plasmon_proto::object::Sizes;
 use plasmon_shm::{GrowingMemfd, Memfd, Populate, WriteExtent};
 use plasmon_store::Ticket;
 
+use crate::outbox::PassedDescriptor;
 use crate::sessions::SessionNo;
 
 /// The sessions that were given a descriptor of an extent; `None` when they are not known any more.
@@ -24,6 +25,9 @@ pub(crate) struct Extents {
     by_id: BTreeMap<ExtentId, Arc<Memfd>>,
     /// Those that the daemon writes to although the kernel refuses new writers.
     mapped: HashMap<ExtentId, Arc<WriteExtent>>,
+    /// Their descriptors for reading that are on their way to clients. Clients that do not receive
+    /// them share one, so however many they are, there are as many as extents.
+    readers: BTreeMap<ExtentId, Weak<OwnedFd>>,
     /// Those whose size is not fixed yet. The keeper does not hold them: what is not sealed does
     /// not outlive its daemon.
     growing: HashMap<ExtentId, Arc<GrowingMemfd>>,
@@ -82,6 +86,7 @@ impl Extents {
     /// Lets an extent go.
     pub(crate) fn remove(&mut self, extent: ExtentId) -> Option<Arc<Memfd>> {
         self.mapped.remove(&extent);
+        self.readers.remove(&extent);
         self.set_resident(extent, None);
         self.by_id.remove(&extent)
     }
@@ -161,15 +166,26 @@ impl Extents {
 
     /// A descriptor of an extent for one client, with the extent's size; `None` when it is gone.
     pub(crate) fn descriptor(
-        &self,
+        &mut self,
         extent: ExtentId,
         write: bool,
-    ) -> io::Result<Option<(u64, OwnedFd)>> {
-        let Some(memfd) = self.get(extent) else {
+    ) -> io::Result<Option<(u64, PassedDescriptor)>> {
+        let Some(memfd) = self.by_id.get(&extent) else {
             return Ok(None);
         };
-        let fd = if write { memfd.writable()? } else { memfd.read_only()? };
-        Ok(Some((memfd.bytes(), fd)))
+        if write {
+            return Ok(Some((memfd.bytes(), PassedDescriptor::Made(memfd.writable()?))));
+        }
+        let in_flight = self.readers.get(&extent).and_then(Weak::upgrade);
+        let fd = match in_flight {
+            Some(fd) => fd,
+            None => {
+                let made = Arc::new(memfd.read_only()?);
+                self.readers.insert(extent, Arc::downgrade(&made));
+                made
+            }
+        };
+        Ok(Some((memfd.bytes(), PassedDescriptor::Shared(fd))))
     }
 
     /// Reads an object's attributes out of its extent. The bytes are a client's: they are copied
@@ -204,6 +220,7 @@ impl Extents {
 mod tests {
     use super::*;
     use plasmon_proto::Name;
+    use std::os::fd::{AsFd, AsRawFd};
 
     fn extents() -> (Extents, ExtentId) {
         let mut extents = Extents::default();
@@ -233,13 +250,26 @@ mod tests {
 
     #[test]
     fn readers_cannot_write_and_a_missing_extent_is_none() {
-        let (extents, id) = extents();
+        let (mut extents, id) = extents();
         let (bytes, reader) = extents.descriptor(id, false).unwrap().unwrap();
         assert_eq!(bytes, 8192);
         assert!(rustix::io::pwrite(&reader, b"x", 0).is_err());
         let (_, writer) = extents.descriptor(id, true).unwrap().unwrap();
         assert!(rustix::io::pwrite(&writer, b"x", 0).is_ok());
         assert!(extents.descriptor(ExtentId::new(4, 1), false).unwrap().is_none());
+    }
+
+    #[test]
+    fn readers_that_have_not_been_sent_theirs_share_one_descriptor() {
+        // Answers to clients that did not read had a descriptor each, and used up the daemon's.
+        let (mut extents, id) = extents();
+        let number = |passed: &PassedDescriptor| passed.as_fd().as_raw_fd();
+        let (_, one) = extents.descriptor(id, false).unwrap().unwrap();
+        let (_, other) = extents.descriptor(id, false).unwrap().unwrap();
+        assert_eq!(number(&one), number(&other));
+        drop((one, other));
+        assert!(extents.readers[&id].upgrade().is_none(), "closed once all are sent");
+        assert!(extents.descriptor(id, false).unwrap().is_some());
     }
 
     #[test]

@@ -46,6 +46,8 @@ pub(crate) const NOTICES_PER_FRAME_MAX: usize = 1024;
 pub(crate) enum PassedDescriptor {
     /// One made for this, closed here once it is sent.
     Made(OwnedFd),
+    /// One for reading that several clients are sent, closed here once all of them are.
+    Shared(Arc<OwnedFd>),
     /// An extent's own, so that a granted lease never fails for want of a free descriptor.
     Extent(Arc<Memfd>),
 }
@@ -54,6 +56,7 @@ impl AsFd for PassedDescriptor {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
             Self::Made(fd) => fd.as_fd(),
+            Self::Shared(fd) => fd.as_fd(),
             Self::Extent(memfd) => memfd.as_fd(),
         }
     }

@@ -225,7 +225,7 @@ impl Core {
                 Ok(Some((bytes, fd))) => {
                     self.note_recipient(client, *extent);
                     sizes.push(Some(bytes));
-                    fds.push(PassedDescriptor::Made(fd));
+                    fds.push(fd);
                 }
                 Ok(None) => sizes.push(None),
                 Err(error) => return self.fail(client, number, io_failure(error)),
