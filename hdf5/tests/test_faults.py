@@ -181,6 +181,114 @@ def test_a_copy_without_room_leaves_the_original_alone(run: Program, small_disk:
     )
 
 
+#: What a program opens after the close of a dataset has failed: HDF5 gives it the place of the
+#: dataset, whose identifier it keeps.
+NEXT = {
+    "nothing": "",
+    "dataset": 'keep = other["g/d"]',
+    "group": 'keep = other["g"]',
+    "attribute": 'keep = h5py.h5a.open(other.id, b"a")',
+    "type": 'keep = other["t"]',
+    "file": 'keep = h5py.File("third.h5", "w"); keep["z"] = np.arange(5.0)',
+    "full": "limit(0)",
+    "close": 'keep = other["g/d"]; file.close(); assert not file',
+    "use": """
+    for call in (lambda: d[0], lambda: d.attrs["a"], lambda: other.copy(d, "copy")):
+        try:
+            call()
+        except (KeyError, OSError, RuntimeError, ValueError) as error:
+            assert "closed before" in str(error), error
+        else:
+            sys.exit("no error")""",
+}
+
+
+@pytest.mark.parametrize("kind", ["contiguous", "growing", "native"])
+@pytest.mark.parametrize("after", NEXT)
+def test_a_dataset_whose_close_fails_is_not_closed_again(
+    run: Program, after: str, kind: str
+) -> None:
+    """A program on a full disk went on for ever at its end: HDF5 keeps the identifier of a dataset
+    whose close failed, without what it leads to, and closed the dataset again. The connector took
+    memory that was another object's for the dataset. HDF5 alone ends with a memory fault."""
+    run(
+        f"""
+    import resource
+    def limit(bytes):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (bytes, resource.RLIM_INFINITY))
+    other = h5py.File("other.h5", "w")
+    other["g/d"], other["t"], other.attrs["a"] = np.arange(10.0), np.dtype("i4"), 1
+    other.flush()
+    file = h5py.File("x.h5", "w")
+    options = dict(
+        contiguous=dict(), growing=dict(maxshape=(None,)),
+        native=dict(chunks=(100,), compression="gzip"))["{kind}"]
+    d = file.create_dataset("x", data=np.arange(1000.0), **options)
+    d.attrs["a"] = 1
+    limit(0)
+    try:
+        h5py.h5i.dec_ref(d.id)
+    except (OSError, RuntimeError) as error:
+        assert "File too large" in str(error), error
+    else:
+        sys.exit("no error")
+    limit(resource.RLIM_INFINITY)
+{textwrap.indent(textwrap.dedent(NEXT[after]), "    ")}""",
+    )
+    if after in {"file", "nothing"}:
+        read = """
+    with h5py.File("{name}.h5", "r") as file:
+        assert (file["{dataset}"][:] == np.arange({count}.0)).all()"""
+        name, dataset, count = ("third", "z", 5) if after == "file" else ("other", "g/d", 10)
+        run(read.format(name=name, dataset=dataset, count=count))
+
+
+@pytest.mark.parametrize("kind", ["file", "group", "type", "attribute", "contiguous", "native"])
+def test_the_last_object_of_a_file_whose_close_fails_is_not_closed_again(
+    run: Program, kind: str
+) -> None:
+    """The last object closes the file, for which the disk has no room. A second close went to the
+    native connector's object, which was gone; so it is with HDF5 alone. A file is closed again,
+    for HDF5 keeps it so long."""
+    run(
+        f"""
+    import gc, resource
+    from h5py import h5f, h5i, h5p
+    def limit(bytes):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (bytes, resource.RLIM_INFINITY))
+    access = h5p.create(h5p.FILE_ACCESS)
+    access.set_fclose_degree(h5f.CLOSE_WEAK)
+    id = h5f.create(b"x.h5", h5f.ACC_TRUNC, fapl=access)
+    file = h5py.File(id)
+    file["contiguous"], file["native"] = np.arange(1000.0), ["a", "b"]
+    file["type"], file.attrs["a"] = np.dtype("i4"), 1
+    file.create_group("group")
+    kind = "{kind}"
+    last = h5py.h5a.open(id, b"a") if kind == "attribute" else id if kind == "file" else file[kind]
+    last = getattr(last, "id", last) if kind in file else last
+    gc.collect()
+    while h5i.get_ref(id) > 1:
+        h5i.dec_ref(id)
+    if kind != "file":
+        h5i.dec_ref(id)
+    limit(0)
+    try:
+        h5i.dec_ref(last)
+    except (OSError, RuntimeError) as error:
+        assert "File too large" in str(error), error
+    else:
+        sys.exit("no error")
+    assert last.valid, "HDF5 keeps the identifier"
+    h5i.dec_ref(last)
+    assert not last.valid
+    limit(resource.RLIM_INFINITY)
+    with h5py.File("other.h5", "w") as other:
+        other["z"] = np.arange(10.0)
+    with h5py.File("other.h5", "r") as other:
+        assert other["z"][9] == 9"""
+    )
+
+
 def test_two_writers_exclude_each_other(run: Program) -> None:
     run("""
     import subprocess

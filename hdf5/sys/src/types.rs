@@ -34,8 +34,12 @@ pub const UNLIMITED: Hsize = Hsize::MAX;
 pub const KIND_FILE: c_int = 1;
 /// `H5I_GROUP`.
 pub const KIND_GROUP: c_int = 2;
+/// `H5I_DATATYPE`.
+pub const KIND_TYPE: c_int = 3;
 /// `H5I_DATASET`.
 pub const KIND_DATASET: c_int = 5;
+/// `H5I_ATTR`.
+pub const KIND_ATTRIBUTE: c_int = 7;
 
 /// Flags of opening a file: truncate one that is there.
 pub const ACCESS_TRUNCATE: c_uint = 2;

@@ -178,9 +178,13 @@ class FaultySequence(Sequence):
             return
         if one == other:
             return
+        both = [folder / name for name in names]
+        if before[1] is None and all(path.is_file() for path in both) and both[0].samefile(both[1]):
+            # Killed when the file had its new name beside the old one: the user takes that back.
+            both[1].unlink()
         native = self._native.folder
         moved = command == "move" and not os.path.lexists(folder / one)
-        if moved and not (native / one).is_symlink():
+        if moved and (native / one).is_file() and not (native / one).is_symlink():
             # Hard links of the file lead to it under its new name.
             os.replace(native / one, native / other)
         after = [self._has(self._ours, name) for name in (one, other)]

@@ -7,19 +7,20 @@ use plasmon_hdf5_sys::{BY_NAME, Herr, Hid, Location, Ptr, Request, Text};
 
 use crate::guard;
 use crate::host::{self, Host};
-use crate::node::Node;
+use crate::node::{Kind, Node};
 use crate::operations::attribute_mirror;
 use crate::operations::creation::future_path;
-use crate::vol::forward::{call, close, open, pass};
+use crate::vol::forward::{call, open, pass};
 
 open! {
     /// `H5Acreate` and its kin.
     create_native(object, place: *const Location, name: Text, kind: Hid, space: Hid, acpl: Hid,
-        aapl: Hid, dxpl: Hid, request: Request) = |api, under, native| (api.H5VLattr_create)(
+        aapl: Hid, dxpl: Hid, request: Request) -> Some(Kind::Attribute) =>
+        |api, under, native| (api.H5VLattr_create)(
             under, place, native, name, kind, space, acpl, aapl, dxpl, request);
     /// `H5Aopen` and its kin.
     open_native(object, place: *const Location, name: Text, aapl: Hid, dxpl: Hid,
-        request: Request) = |api, under, native|
+        request: Request) -> Some(Kind::Attribute) => |api, under, native|
             (api.H5VLattr_open)(under, place, native, name, aapl, dxpl, request);
 }
 
@@ -82,9 +83,4 @@ unsafe fn note(host: &'static Host, object: Ptr, place: *const Location) {
             node.container.note_named(path);
         }
     }
-}
-
-close! {
-    /// `H5Aclose`.
-    close = H5VLattr_close;
 }

@@ -13,6 +13,7 @@ use crate::host::{HOSTS_MAX, Host};
 use crate::info;
 use crate::vol::attribute;
 use crate::vol::blob;
+use crate::vol::close;
 use crate::vol::dataset;
 use crate::vol::datatype;
 use crate::vol::file;
@@ -93,7 +94,7 @@ fn table<const SLOT: usize>() -> VolClass {
             get: Some(datatype::get::<SLOT>),
             specific: Some(datatype::specific::<SLOT>),
             optional: Some(datatype::optional::<SLOT>),
-            close: Some(datatype::close::<SLOT>),
+            close: Some(close::close::<SLOT>),
         },
         file: files::<SLOT>(),
         group: groups::<SLOT>(),
@@ -129,7 +130,7 @@ fn attributes<const SLOT: usize>() -> AttributeClass {
         get: Some(attribute::get::<SLOT>),
         specific: Some(attribute::specific::<SLOT>),
         optional: Some(attribute::optional::<SLOT>),
-        close: Some(attribute::close::<SLOT>),
+        close: Some(close::close::<SLOT>),
     }
 }
 
@@ -142,7 +143,7 @@ fn datasets<const SLOT: usize>() -> DatasetClass {
         get: Some(dataset::get::<SLOT>),
         specific: Some(dataset::specific::<SLOT>),
         optional: Some(dataset::optional::<SLOT>),
-        close: Some(dataset::close::<SLOT>),
+        close: Some(close::close::<SLOT>),
     }
 }
 
@@ -153,7 +154,7 @@ fn files<const SLOT: usize>() -> FileClass {
         get: Some(file::get::<SLOT>),
         specific: Some(file::specific::<SLOT>),
         optional: Some(file::optional::<SLOT>),
-        close: Some(file::close::<SLOT>),
+        close: Some(close::close::<SLOT>),
     }
 }
 
@@ -164,7 +165,7 @@ fn groups<const SLOT: usize>() -> GroupClass {
         get: Some(group::get::<SLOT>),
         specific: Some(group::specific::<SLOT>),
         optional: Some(group::optional::<SLOT>),
-        close: Some(group::close::<SLOT>),
+        close: Some(close::close::<SLOT>),
     }
 }
 

@@ -5,11 +5,10 @@ use std::ffi::c_void;
 use plasmon_hdf5_sys::arguments::{Single, dataset};
 use plasmon_hdf5_sys::{Herr, Hid, Location, Ptr, Request, Text};
 
-use crate::arrow::array::Array;
 use crate::arrow::transfer::{Call, Memory};
 use crate::guard;
 use crate::host::{self, Fault, Host};
-use crate::node::{Failure, Node, Parts};
+use crate::node::{Failure, Kind, Node, Parts};
 use crate::operations::attribute_mirror;
 use crate::operations::chunks;
 use crate::operations::creation::{self, Draft, Order};
@@ -17,16 +16,18 @@ use crate::operations::extent;
 use crate::operations::inspect;
 use crate::operations::virtuals::Virtual;
 use crate::skeleton::creation_list;
-use crate::vol::forward::{call, close, open, pass};
+use crate::vol::forward::{call, open, pass};
 
 open! {
     /// `H5Dopen`.
-    open(object, place: *const Location, name: Text, dapl: Hid, dxpl: Hid, request: Request) =
+    open(object, place: *const Location, name: Text, dapl: Hid, dxpl: Hid, request: Request)
+        -> Some(Kind::Dataset) =>
         |api, under, native|
             (api.H5VLdataset_open)(under, place, native, name, dapl, dxpl, request);
     /// `H5Dcreate` of a dataset that stays in the skeleton, or of the skeleton's part of another.
     create_native(object, place: *const Location, name: Text, lcpl: Hid, kind: Hid, space: Hid,
-        dcpl: Hid, dapl: Hid, dxpl: Hid, request: Request) = |api, under, native|
+        dcpl: Hid, dapl: Hid, dxpl: Hid, request: Request) -> Some(Kind::Dataset) =>
+        |api, under, native|
             (api.H5VLdataset_create)(
                 under, place, native, name, lcpl, kind, space, dcpl, dapl, dxpl, request);
 }
@@ -41,11 +42,6 @@ pass! {
     /// Operations of single connectors.
     optional_native(object, arguments: Ptr, dxpl: Hid, request: Request) -> Herr =
         |api, under, native| (api.H5VLdataset_optional)(under, native, arguments, dxpl, request);
-}
-
-close! {
-    /// `H5Dclose` in the skeleton.
-    close_native = H5VLdataset_close;
 }
 
 call! {
@@ -70,9 +66,14 @@ call! {
                     return made;
                 }
                 // The name led into another file: its data cannot be beside this one.
-                close_native::<SLOT>(made, dxpl, request);
+                if let Some(made) = Node::withdraw(made) {
+                    let done = close_native(host, made.native(), dxpl, request);
+                    made.end(done);
+                }
                 draft.discard();
-                creation::unlink(host, Node::under(object), &*place, name);
+                if let Some(under) = Node::under(object) {
+                    creation::unlink(host, under, &*place, name);
+                }
                 make(dcpl)
             }
             Some(Err(error)) => {
@@ -140,42 +141,32 @@ call! {
                 -1
             });
         }
-        let flushes = arguments.cast::<i32>().read() == dataset::FLUSH;
-        if flushes && !(committed(host, object, false) && synced(host, object)) {
-            return -1;
-        }
-        specific_native::<SLOT>(object, arguments, dxpl, request)
-    };
-    /// `H5Dclose`.
-    close<SLOT>(object: Ptr, dxpl: Hid, request: Request) -> Herr = {
-        let host = host::of::<SLOT>();
-        let settle = |node: &Node| node.known_array().map(|array| array.settle(node.native()));
-        let settled = guard::or(None, || settle(Node::of(object)?));
-        if let Some(Err(error)) = settled {
-            host.push_error(Fault::Write, &error);
-            return -1;
-        }
-        if !synced(host, object) {
-            return -1;
-        }
-        guard::or(None, || {
-            let node = Node::of(object).filter(|node| node.may_have_attributes())?;
-            host.keeping_errors(|| attribute_mirror::refresh(host, node))
-        });
-        if !committed(host, object, true) {
-            return -1;
-        }
-        // A dataset that was written and closed survives the end of the process: the skeleton
-        // that names its data is written, too. Several processes write it when they flush or
-        // close the file: not all of them need to have written into this dataset.
-        let alone = |node: &&Node| node.was_written() && node.container.ranks.is_none();
-        if let Some(node) = Node::of(object).filter(alone)
-            && let Err(error) = guard::or(Ok(()), || node.flush_dataset(host))
+        if arguments.cast::<i32>().read() == dataset::FLUSH
+            && let Some(node) = Node::of(object)
+            && let Err(error) = guard::or(Ok(()), || commit(node, false).and_then(|()| sync(node)))
         {
             host.push_error(Fault::Write, &error);
             return -1;
         }
-        close_native::<SLOT>(object, dxpl, request)
+        specific_native::<SLOT>(object, arguments, dxpl, request)
+    };
+    /// `H5Dclose`. HDF5 gives a dataset up also when this fails, so the skeleton's part is closed
+    /// whatever happened before: while it is open, HDF5 does not write the skeleton.
+    close<SLOT>(object: Ptr, dxpl: Hid, request: Request) -> Herr = {
+        let host = host::of::<SLOT>();
+        let Some(node) = Node::of(object) else { return 0 };
+        let stopped = || Err("the connector failed because of a bug in it; please report \
+                              it".to_owned());
+        let settled = guard::or_else(stopped, || settle(host, node));
+        let Some(node) = Node::withdraw(object) else { return 0 };
+        let done = close_native(host, node.native(), dxpl, request);
+        match settled {
+            Ok(()) => node.end(done),
+            Err(error) => {
+                host.push_error(Fault::Write, &error);
+                node.end(-1)
+            }
+        }
     };
     /// `H5Dread` and `H5Dread_multi`.
     read<SLOT>(count: usize, datasets: *mut Ptr, memory_types: *mut Hid, memory_spaces: *mut Hid,
@@ -214,41 +205,46 @@ fn give_back(host: &'static Host, object: Ptr, dcpl: Hid) {
     creation_list::give_back(host, dcpl, chunk.unwrap_or_default());
 }
 
-/// Lets others see what was written.
-///
-/// # Safety
-///
-/// The object is a dataset of ours.
-unsafe fn committed(host: &Host, object: Ptr, closing: bool) -> bool {
-    // SAFETY: promised by the caller.
-    let array = unsafe { Node::of(object) }.and_then(Node::known_array);
-    match guard::or(Ok(()), || array.map_or(Ok(()), |array| array.commit(closing))) {
-        Ok(()) => true,
-        Err(error) => {
-            host.push_error(Fault::Write, &error);
-            false
-        }
+/// Lets others see what was written into a dataset that is about to be closed.
+fn settle(host: &'static Host, node: &Node) -> Result<(), String> {
+    if let Some(array) = node.known_array() {
+        array.settle(node.native())?;
     }
+    sync(node)?;
+    if node.may_have_attributes() {
+        guard::or(None, || host.keeping_errors(|| attribute_mirror::refresh(host, node)));
+    }
+    commit(node, true)?;
+    // A dataset that was written and closed survives the end of the process: the skeleton that
+    // names its data is written, too. Several processes write it when they flush or close the
+    // file: not all of them need to have written into this dataset.
+    if node.was_written() && node.container.ranks.is_none() {
+        node.flush_dataset(host)?;
+    }
+    Ok(())
+}
+
+/// Lets others see what was written.
+fn commit(node: &Node, closing: bool) -> Result<(), String> {
+    node.known_array().map_or(Ok(()), |array| array.commit(closing))
 }
 
 /// Waits until what was written is on the disk, if the program's settings ask for that.
+fn sync(node: &Node) -> Result<(), String> {
+    match node.known_array() {
+        Some(array) if node.container.settings.syncs => array.sync(),
+        _ => Ok(()),
+    }
+}
+
+/// Closes the skeleton's part of a dataset.
 ///
 /// # Safety
 ///
-/// The object is a dataset of ours.
-unsafe fn synced(host: &Host, object: Ptr) -> bool {
+/// It is the native connector's, and is not used again, whatever the outcome.
+unsafe fn close_native(host: &Host, under: Ptr, dxpl: Hid, request: Request) -> Herr {
     // SAFETY: promised by the caller.
-    let Some(node) = (unsafe { Node::of(object) }) else { return true };
-    if !node.container.settings.syncs {
-        return true;
-    }
-    match guard::or(Ok(()), || node.known_array().map_or(Ok(()), Array::sync)) {
-        Ok(()) => true,
-        Err(error) => {
-            host.push_error(Fault::Write, &error);
-            false
-        }
-    }
+    unsafe { (host.api.H5VLdataset_close)(under, host.native(), dxpl, request) }
 }
 
 /// A transfer of several datasets at once, as HDF5 hands it over.

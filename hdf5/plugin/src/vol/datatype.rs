@@ -2,15 +2,18 @@
 
 use plasmon_hdf5_sys::{Herr, Hid, Location, Ptr, Request, Text};
 
-use crate::vol::forward::{close, open, pass};
+use crate::node::Kind;
+use crate::vol::forward::{open, pass};
 
 open! {
     /// `H5Tcommit`.
     commit(object, place: *const Location, name: Text, kind: Hid, lcpl: Hid, tcpl: Hid, tapl: Hid,
-        dxpl: Hid, request: Request) = |api, under, native| (api.H5VLdatatype_commit)(
+        dxpl: Hid, request: Request) -> Some(Kind::Type) =>
+        |api, under, native| (api.H5VLdatatype_commit)(
             under, place, native, name, kind, lcpl, tcpl, tapl, dxpl, request);
     /// `H5Topen`.
-    open(object, place: *const Location, name: Text, tapl: Hid, dxpl: Hid, request: Request) =
+    open(object, place: *const Location, name: Text, tapl: Hid, dxpl: Hid, request: Request)
+        -> Some(Kind::Type) =>
         |api, under, native|
             (api.H5VLdatatype_open)(under, place, native, name, tapl, dxpl, request);
 }
@@ -25,9 +28,4 @@ pass! {
     /// Operations of single connectors.
     optional(object, arguments: Ptr, dxpl: Hid, request: Request) -> Herr =
         |api, under, native| (api.H5VLdatatype_optional)(under, native, arguments, dxpl, request);
-}
-
-close! {
-    /// `H5Tclose` of a named type.
-    close = H5VLdatatype_close;
 }

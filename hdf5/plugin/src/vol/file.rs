@@ -4,6 +4,7 @@ use std::ffi::{CStr, OsStr, c_uint};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use plasmon_hdf5_model::{Home, Place};
 use plasmon_hdf5_sys::arguments::{FileNamed, Reopen, file};
@@ -17,7 +18,7 @@ use crate::guard;
 use crate::host::{self, Fault, Host, Lists};
 use crate::info::{self, Backend, Settings};
 use crate::mpi_processes::Ranks;
-use crate::node::Node;
+use crate::node::{Kind, Node};
 use crate::operations::attribute_mirror;
 use crate::operations::unlinked_data;
 use crate::skeleton::attributes;
@@ -25,7 +26,7 @@ use crate::skeleton::comment;
 use crate::skeleton::file_object;
 use crate::skeleton::with_file;
 use crate::tie::{SkeletonFile, Tie};
-use crate::vol::forward::{call, close, pass};
+use crate::vol::forward::{call, pass, refused};
 
 /// The attribute of the root of a file that shows data of others.
 const VIEW: &CStr = c"plasmon.view";
@@ -42,39 +43,38 @@ pass! {
         |api, under, native| (api.H5VLfile_optional)(under, native, arguments, dxpl, request);
 }
 
-close! {
-    /// `H5Fclose` of the skeleton.
-    close_native = H5VLfile_close;
-}
-
 call! {
     /// `H5Fclose`. Others see what was written from here on at the latest. Data of datasets that
     /// were deleted goes when the skeleton no longer names it.
+    ///
+    /// A file that cannot be closed is HDF5's still, and is closed again later. After a failure of
+    /// the native connector only that may be done with its object: the rest of it may be gone.
     close<SLOT>(object: Ptr, dxpl: Hid, request: Request) -> Herr = {
         let host = host::of::<SLOT>();
-        guard::or((), || {
-            if let Some(node) = Node::of(object) {
+        let Some(node) = Node::of(object) else { return 0 };
+        let is_whole = !node.close_failed.load(Ordering::Relaxed);
+        if is_whole {
+            guard::or((), || {
                 host.keeping_errors(|| attribute_mirror::refresh_named(host, node));
-            }
-        });
-        let finish = || Node::of(object).map_or(Ok(()), |node| node.container.staging.finish());
-        if !report(host, guard::or(Ok(()), finish)) {
+            });
+        }
+        if !report(host, guard::or(Ok(()), || node.container.staging.finish())) {
             return -1;
         }
-        guard::or((), || {
-            let Some(node) = Node::of(object) else { return };
-            if node.container.writable && node.container.may_have_unused() {
-                host.keeping_errors(|| unlinked_data::remove(host, node));
-            }
-        });
+        if is_whole && node.container.writable && node.container.may_have_unused() {
+            guard::or((), || host.keeping_errors(|| unlinked_data::remove(host, node)));
+        }
+        let done = (host.api.H5VLfile_close)(node.native(), host.native(), dxpl, request);
+        if done < 0 {
+            node.close_failed.store(true, Ordering::Relaxed);
+            return done;
+        }
         // Several processes write the skeleton here, together; the first then waits for the disk.
-        let ranked = |container: &&Arc<Container>| {
-            container.ranks.is_some() && container.is_first() && container.writable
-        };
-        let container = Node::of(object).map(|node| &node.container).filter(ranked).cloned();
-        let done = close_native::<SLOT>(object, dxpl, request);
-        let sync = || container.map_or(Ok(()), |container| container.sync());
-        if done >= 0 && !report(host, guard::or(Ok(()), sync)) { -1 } else { done }
+        let container = &node.container;
+        let waits = container.ranks.is_some() && container.is_first() && container.writable;
+        let sync = || if waits { container.sync() } else { Ok(()) };
+        let answer = if report(host, guard::or(Ok(()), sync)) { done } else { -1 };
+        Node::withdraw(object).map_or(answer, |node| node.end(answer))
     };
 }
 
@@ -174,7 +174,7 @@ pub(crate) unsafe extern "C" fn create<const SLOT: usize>(
     let container = unsafe { container(host, name, ACCESS_WRITE, fapl, settings) };
     container.learn(host, under);
     clear(host, &container, old);
-    Node::hand_out(under, Arc::new(container))
+    Node::hand_out(under, Kind::File, Arc::new(container))
 }
 
 /// The connector's settings; what is wrong with them is said where a file is opened.
@@ -263,7 +263,7 @@ pub(crate) unsafe extern "C" fn open<const SLOT: usize>(
         host.push_error(Fault::Open, &error);
         return std::ptr::null_mut();
     }
-    Node::hand_out(under, Arc::new(container))
+    Node::hand_out(under, Kind::File, Arc::new(container))
 }
 
 /// Gives data another generation that several processes may change: each of them writes when it
@@ -297,6 +297,7 @@ pub(crate) unsafe extern "C" fn specific<const SLOT: usize>(
     // SAFETY: HDF5 hands us an object of ours, or null, and arguments that begin with the
     // operation's number and are what that number says.
     unsafe {
+        let Some(under) = Node::under(object) else { return refused(host) };
         match arguments.cast::<i32>().read() {
             file::IS_ACCESSIBLE | file::DELETE => {
                 let mut named = arguments.cast::<FileNamed>().read();
@@ -318,10 +319,10 @@ pub(crate) unsafe extern "C" fn specific<const SLOT: usize>(
                 done
             }
             file::REOPEN => {
-                let done = call(Node::under(object), arguments);
+                let done = call(under, arguments);
                 let out = arguments.cast::<Reopen>().read().file;
                 if done >= 0 && !out.read().is_null() {
-                    out.write(Node::hand_out_beside(out.read(), object));
+                    out.write(Node::hand_out_beside(out.read(), Some(Kind::File), object));
                 }
                 done
             }
@@ -331,11 +332,11 @@ pub(crate) unsafe extern "C" fn specific<const SLOT: usize>(
                 if !report(host, guard::or(Ok(()), commit)) {
                     return -1;
                 }
-                let done = call(Node::under(object), arguments);
+                let done = call(under, arguments);
                 let sync = || node.map_or(Ok(()), |node| node.container.sync());
                 if done < 0 || report(host, guard::or(Ok(()), sync)) { done } else { -1 }
             }
-            _ => call(Node::under(object), arguments),
+            _ => call(under, arguments),
         }
     }
 }

@@ -6,9 +6,27 @@
 //! }
 //! ```
 //!
-//! `pass!` is for calls about an object, `open!` for those that make one, `close!` for those that
-//! end one, `call!` for those that do more. A request of an asynchronous call is passed on as it
-//! is: the native connector makes none.
+//! `pass!` is for calls about an object, `open!` for those that make one, `call!` for those that do
+//! more; `close` ends objects. A call about an object that was closed before fails. A request of an
+//! asynchronous call is passed on as it is: the native connector makes none.
+
+use plasmon_hdf5_sys::{Herr, Ptr};
+
+use crate::host::{Fault, Host};
+
+const CLOSED: &str = "the object was closed before, perhaps with an error; open it again";
+
+/// The answer to a call about an object that was closed before.
+pub(crate) fn refused(host: &Host) -> Herr {
+    host.push_error(Fault::Open, CLOSED);
+    -1
+}
+
+/// The answer to a call that was to make an object beside one that was closed before.
+pub(crate) fn refused_object(host: &Host) -> Ptr {
+    refused(host);
+    std::ptr::null_mut()
+}
 
 /// Declares callbacks that call the native connector with the object behind ours.
 macro_rules! pass {
@@ -23,16 +41,19 @@ macro_rules! pass {
             // SAFETY: HDF5 hands us an object of ours, or null, and arguments as its interface
             // defines them; the native connector gets the same arguments.
             unsafe {
-                let $under = $crate::node::Node::under($object);
+                let Some($under) = $crate::node::Node::under($object) else {
+                    return $crate::vol::forward::refused(host);
+                };
                 ($call)
             }
         }
     )*};
 }
 
-/// Declares callbacks that make an object: what the native connector makes is wrapped.
+/// Declares callbacks that make an object, of a kind that is known after the call: what the native
+/// connector makes is wrapped.
 macro_rules! open {
-    ($($(#[$about:meta])* $name:ident($object:ident $(, $arg:ident: $kind:ty)*) =
+    ($($(#[$about:meta])* $name:ident($object:ident $(, $arg:ident: $kind:ty)*) -> $made:expr =>
         |$api:ident, $under:ident, $native:ident| $call:expr;)*) => {$(
         $(#[$about])*
         pub(crate) unsafe extern "C" fn $name<const SLOT: usize>(
@@ -43,33 +64,11 @@ macro_rules! open {
             // SAFETY: HDF5 hands us an object of ours and arguments as its interface defines
             // them; the native connector gets the same arguments.
             unsafe {
-                let $under = $crate::node::Node::under($object);
-                $crate::node::Node::hand_out_beside($call, $object)
-            }
-        }
-    )*};
-}
-
-/// Declares callbacks that end an object.
-macro_rules! close {
-    ($($(#[$about:meta])* $name:ident = $function:ident;)*) => {$(
-        $(#[$about])*
-        pub(crate) unsafe extern "C" fn $name<const SLOT: usize>(
-            object: plasmon_hdf5_sys::Ptr,
-            dxpl: plasmon_hdf5_sys::Hid,
-            request: plasmon_hdf5_sys::Request,
-        ) -> plasmon_hdf5_sys::Herr {
-            let host = $crate::host::of::<SLOT>();
-            // SAFETY: HDF5 hands us an object of ours, which it does not use again if this
-            // succeeds.
-            unsafe {
-                let under = $crate::node::Node::under(object);
-                let done = (host.api.$function)(under, host.native(), dxpl, request);
-                if done >= 0 {
-                    // What ends with the object (a writer of the client) must not end the process.
-                    $crate::guard::or((), || drop($crate::node::Node::take_back(object)));
-                }
-                done
+                let Some($under) = $crate::node::Node::under($object) else {
+                    return $crate::vol::forward::refused_object(host);
+                };
+                let made = $call;
+                $crate::node::Node::hand_out_beside(made, $made, $object)
             }
         }
     )*};
@@ -88,4 +87,4 @@ macro_rules! call {
     )*};
 }
 
-pub(crate) use {call, close, open, pass};
+pub(crate) use {call, open, pass};

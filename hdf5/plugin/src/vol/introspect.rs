@@ -9,7 +9,7 @@ use plasmon_hdf5_sys::{Herr, Ptr, VolClass};
 
 use crate::host;
 use crate::node::Node;
-use crate::vol::forward::pass;
+use crate::vol::forward::{pass, refused};
 
 /// `H5VL_GET_CONN_LVL_CURR`: this connector, not the one at the end.
 const THIS: c_int = 0;
@@ -34,7 +34,7 @@ pub(crate) unsafe extern "C" fn connector<const SLOT: usize>(
             out.write(std::ptr::from_ref(host.table()));
             return 0;
         }
-        let under = Node::under(object);
+        let Some(under) = Node::under(object) else { return refused(host) };
         (host.api.H5VLintrospect_get_conn_cls)(under, host.native(), level, out)
     }
 }

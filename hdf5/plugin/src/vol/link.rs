@@ -8,7 +8,7 @@ use crate::host;
 use crate::node::Node;
 use crate::operations::first_link;
 use crate::operations::unlinked_data;
-use crate::vol::forward::{call, pass};
+use crate::vol::forward::{call, pass, refused};
 
 pass! {
     /// `H5Lget_*`.
@@ -24,12 +24,18 @@ pass! {
             (api.H5VLlink_optional)(under, place, native, arguments, dxpl, request);
     /// `H5Lcopy`.
     copy(source, from: *const Location, target: Ptr, to: *const Location, lcpl: Hid, lapl: Hid,
-        dxpl: Hid, request: Request) -> Herr = |api, under, native| (api.H5VLlink_copy)(
-            under, from, Node::under(target), to, native, lcpl, lapl, dxpl, request);
+        dxpl: Hid, request: Request) -> Herr = |api, under, native| match Node::under(target) {
+            None => refused(host::of::<SLOT>()),
+            Some(target) => (api.H5VLlink_copy)(
+                under, from, target, to, native, lcpl, lapl, dxpl, request),
+        };
     /// `H5Lmove`.
     relocate(source, from: *const Location, target: Ptr, to: *const Location, lcpl: Hid, lapl: Hid,
-        dxpl: Hid, request: Request) -> Herr = |api, under, native| (api.H5VLlink_move)(
-            under, from, Node::under(target), to, native, lcpl, lapl, dxpl, request);
+        dxpl: Hid, request: Request) -> Herr = |api, under, native| match Node::under(target) {
+            None => refused(host::of::<SLOT>()),
+            Some(target) => (api.H5VLlink_move)(
+                under, from, target, to, native, lcpl, lapl, dxpl, request),
+        };
     /// `H5Lcreate_*`, whose first argument is not the object.
     create_at(object, arguments: Ptr, place: *const Location, lcpl: Hid, lapl: Hid, dxpl: Hid,
         request: Request) -> Herr = |api, under, native| (api.H5VLlink_create)(
@@ -53,24 +59,25 @@ call! {
         let mut link = HardLink::EMPTY;
         let host = host::of::<SLOT>();
         guard::or(None, || first_link::name(host, arguments, object, place));
-        let arguments = unwrapped(arguments, &mut link);
+        let Some(arguments) = unwrapped(arguments, &mut link) else { return refused(host) };
         create_at::<SLOT>(object, arguments, place, lcpl, lapl, dxpl, request)
     };
 }
 
-/// The arguments with the object that a hard link leads to unwrapped, for it is one of ours.
+/// The arguments with the object that a hard link leads to unwrapped, for it is one of ours; `None`
+/// when it was closed before.
 ///
 /// # Safety
 ///
 /// The arguments begin with the operation's number and are a `HardLink` when it says so.
-unsafe fn unwrapped(arguments: Ptr, link: &mut HardLink) -> Ptr {
+unsafe fn unwrapped(arguments: Ptr, link: &mut HardLink) -> Option<Ptr> {
     // SAFETY: promised by the caller; the object is ours or null.
     unsafe {
         if arguments.cast::<i32>().read() != LINK_CREATE_HARD {
-            return arguments;
+            return Some(arguments);
         }
         *link = arguments.cast::<HardLink>().read();
-        link.current = Node::under(link.current);
+        link.current = Node::under(link.current)?;
     }
-    std::ptr::from_mut(link).cast()
+    Some(std::ptr::from_mut(link).cast())
 }

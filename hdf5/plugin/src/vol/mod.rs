@@ -3,6 +3,7 @@
 pub(crate) mod attribute;
 pub(crate) mod blob;
 pub(crate) mod class;
+pub(crate) mod close;
 pub(crate) mod dataset;
 pub(crate) mod datatype;
 pub(crate) mod file;

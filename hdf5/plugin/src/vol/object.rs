@@ -6,14 +6,15 @@ use plasmon_hdf5_sys::{Herr, Hid, Location, Ptr, Request, Text};
 
 use crate::guard;
 use crate::host::{self, Fault};
-use crate::node::Node;
+use crate::node::{Kind, Node};
 use crate::operations::copies;
 use crate::skeleton::comment;
-use crate::vol::forward::{call, open, pass};
+use crate::vol::forward::{call, open, pass, refused};
 
 open! {
     /// `H5Oopen` and its kin.
-    open(object, place: *const Location, kind: *mut c_int, dxpl: Hid, request: Request) =
+    open(object, place: *const Location, kind: *mut c_int, dxpl: Hid, request: Request)
+        -> Kind::of_number(kind.read()) =>
         |api, under, native| (api.H5VLobject_open)(under, place, native, kind, dxpl, request);
 }
 
@@ -21,8 +22,11 @@ pass! {
     /// `H5Ocopy` of the skeleton.
     copy_native(source, from: *const Location, name: Text, target: Ptr, to: *const Location,
         target_name: Text, ocpypl: Hid, lcpl: Hid, dxpl: Hid, request: Request) -> Herr =
-        |api, under, native| (api.H5VLobject_copy)(under, from, name, Node::under(target), to,
-            target_name, native, ocpypl, lcpl, dxpl, request);
+        |api, under, native| match Node::under(target) {
+            None => refused(host::of::<SLOT>()),
+            Some(target) => (api.H5VLobject_copy)(under, from, name, target, to, target_name,
+                native, ocpypl, lcpl, dxpl, request),
+        };
     /// Information about an object.
     get(object, place: *const Location, arguments: Ptr, dxpl: Hid, request: Request) -> Herr =
         |api, under, native| (api.H5VLobject_get)(under, place, native, arguments, dxpl, request);

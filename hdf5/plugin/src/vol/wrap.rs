@@ -8,7 +8,7 @@ use plasmon_hdf5_sys::{Herr, Ptr};
 
 use crate::container::Container;
 use crate::host;
-use crate::node::Node;
+use crate::node::{Kind, Node, stand_in};
 
 /// The context for wrapping an object that comes up during a call.
 struct Context {
@@ -20,10 +20,15 @@ struct Context {
 pub(crate) unsafe extern "C" fn get_object<const SLOT: usize>(object: *const c_void) -> Ptr {
     let host = host::of::<SLOT>();
     // SAFETY: HDF5 hands us an object of ours.
-    unsafe { (host.api.H5VLget_object)(Node::under(object.cast_mut()), host.native()) }
+    match unsafe { Node::of(object.cast_mut()) } {
+        None => stand_in(object.cast_mut()),
+        // SAFETY: as above.
+        Some(node) => unsafe { (host.api.H5VLget_object)(node.native(), host.native()) },
+    }
 }
 
-/// The context for wrapping.
+/// The context for wrapping. That of a closed object is null: HDF5 asks for one before it closes an
+/// object, and a second close must succeed for HDF5 to forget the object.
 pub(crate) unsafe extern "C" fn get_context<const SLOT: usize>(
     object: *const c_void,
     out: *mut Ptr,
@@ -33,7 +38,7 @@ pub(crate) unsafe extern "C" fn get_context<const SLOT: usize>(
     // SAFETY: HDF5 hands us an object of ours and a place for the context, which it gives back to
     // free_context.
     unsafe {
-        let Some(node) = Node::of(object.cast_mut()) else { return -1 };
+        let Some(node) = Node::of(object.cast_mut()) else { return 0 };
         let done = (host.api.H5VLget_wrap_ctx)(node.native(), host.native(), &raw mut under);
         if done >= 0 {
             let container = Arc::clone(&node.container);
@@ -50,12 +55,13 @@ pub(crate) unsafe extern "C" fn wrap<const SLOT: usize>(
     context: Ptr,
 ) -> Ptr {
     let host = host::of::<SLOT>();
-    // SAFETY: the context came from get_context and was not freed; the object is the native
-    // connector's.
+    // SAFETY: the context is null or came from get_context and was not freed; the object is the
+    // native connector's.
     unsafe {
-        let context = &*context.cast::<Context>();
+        let (context, known) = (context.cast::<Context>().as_ref(), Kind::of_number(kind));
+        let (Some(context), Some(known)) = (context, known) else { return std::ptr::null_mut() };
         let under = (host.api.H5VLwrap_object)(object, kind, host.native(), context.under);
-        Node::hand_out(under, Arc::clone(&context.container))
+        Node::hand_out(under, known, Arc::clone(&context.container))
     }
 }
 
@@ -64,9 +70,12 @@ pub(crate) unsafe extern "C" fn unwrap<const SLOT: usize>(object: Ptr) -> Ptr {
     let host = host::of::<SLOT>();
     // SAFETY: HDF5 hands us an object of ours, which it does not use again if this succeeds.
     unsafe {
-        let under = (host.api.H5VLunwrap_object)(Node::under(object), host.native());
-        if !under.is_null() {
-            drop(Node::take_back(object));
+        let Some(node) = Node::of(object) else { return std::ptr::null_mut() };
+        let under = (host.api.H5VLunwrap_object)(node.native(), host.native());
+        if !under.is_null()
+            && let Some(node) = Node::withdraw(object)
+        {
+            node.end(0);
         }
         under
     }
