@@ -180,8 +180,8 @@ class FaultySequence(Sequence):
             return
         both = [folder / name for name in names]
         if before[1] is None and all(path.is_file() for path in both) and both[0].samefile(both[1]):
-            # Killed when the file had its new name beside the old one: the user takes that back.
-            both[1].unlink()
+            # Killed when the file had both names: the user keeps that which the data is beside.
+            both[self._has(self._ours, one) == before[0]].unlink()
         native = self._native.folder
         moved = command == "move" and not os.path.lexists(folder / one)
         if moved and (native / one).is_file() and not (native / one).is_symlink():
