@@ -40,6 +40,7 @@ const PLACES: &[Place] = &[
     place("crates/net", &[]),
     place("crates/etcd", &[]),
     Place { pure: true, ..place("crates/pool", &["plasmon-proto", "plasmon-cluster"]) },
+    place("crates/poold", &["plasmon-cluster", "plasmon-etcd"]),
     Place { pure: true, ..place("crates/plo", &[]) },
     place("crates/client", &["plasmon-proto", "plasmon-shm"]),
     place("crates/scatter", &[]),

@@ -1,0 +1,126 @@
+//! The keys of a pool in etcd (`docs/formats/cluster-map.md`).
+
+use plasmon_cluster::NodeUuid;
+
+use crate::identity::unhex;
+
+/// One start of one node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Life {
+    pub(crate) uuid: NodeUuid,
+    pub(crate) incarnation: u64,
+}
+
+impl Life {
+    fn text(self) -> String {
+        format!("{}.{:016x}", self.uuid, self.incarnation)
+    }
+
+    pub(crate) fn parse(text: &[u8]) -> Option<Self> {
+        let (uuid, incarnation) = std::str::from_utf8(text).ok()?.split_once('.')?;
+        let is_number = incarnation.len() == 16 && !incarnation.starts_with('+');
+        let incarnation = is_number.then(|| u64::from_str_radix(incarnation, 16).ok())??;
+        Some(Self { uuid: NodeUuid(unhex(uuid)?), incarnation })
+    }
+}
+
+/// The names of the keys of one pool.
+#[derive(Clone, Debug)]
+pub(crate) struct Keys {
+    prefix: String,
+}
+
+/// What a key is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Key {
+    /// The id of the cluster.
+    Id,
+    /// The map.
+    Map,
+    /// Which node leads.
+    Leader,
+    /// Written with every member that joins.
+    Joined,
+    /// What a node says of itself.
+    Member(Life),
+    /// What a node reports to the leader.
+    Reports(Life),
+    /// Why a node takes no part.
+    Refused(Life),
+}
+
+impl Keys {
+    pub(crate) fn new(cluster: &str) -> Self {
+        Self { prefix: format!("/plasmon/{cluster}/") }
+    }
+
+    pub(crate) fn prefix(&self) -> &[u8] {
+        self.prefix.as_bytes()
+    }
+
+    pub(crate) fn of(&self, key: Key) -> Vec<u8> {
+        let name = match key {
+            Key::Id => "id".to_owned(),
+            Key::Map => "map".to_owned(),
+            Key::Leader => "leader".to_owned(),
+            Key::Joined => "joined".to_owned(),
+            Key::Member(life) => format!("members/{}", life.text()),
+            Key::Reports(life) => format!("reports/{}", life.text()),
+            Key::Refused(life) => format!("refused/{}", life.text()),
+        };
+        format!("{}{name}", self.prefix).into_bytes()
+    }
+
+    /// What this key is; `None` for keys of later versions.
+    pub(crate) fn parse(&self, key: &[u8]) -> Option<Key> {
+        let name = key.strip_prefix(self.prefix())?;
+        let life = |kind: &str| name.strip_prefix(kind.as_bytes()).map(Life::parse);
+        match name {
+            b"id" => Some(Key::Id),
+            b"map" => Some(Key::Map),
+            b"leader" => Some(Key::Leader),
+            b"joined" => Some(Key::Joined),
+            _ => life("members/")
+                .map(|life| life.map(Key::Member))
+                .or_else(|| life("reports/").map(|life| life.map(Key::Reports)))
+                .or_else(|| life("refused/").map(|life| life.map(Key::Refused)))?,
+        }
+    }
+}
+
+impl Life {
+    /// The value of the key of the node that leads.
+    pub(crate) fn encode(self) -> Vec<u8> {
+        self.text().into_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_come_back_and_others_are_passed_over() {
+        let keys = Keys::new("prod");
+        let life = Life { uuid: NodeUuid([0xab; 16]), incarnation: 7 };
+        let member = format!("/plasmon/prod/members/{}.0000000000000007", "ab".repeat(16));
+        assert_eq!(keys.of(Key::Member(life)), member.as_bytes());
+        for key in [
+            Key::Id,
+            Key::Map,
+            Key::Leader,
+            Key::Joined,
+            Key::Member(life),
+            Key::Reports(life),
+            Key::Refused(life),
+        ] {
+            assert_eq!(keys.parse(&keys.of(key)), Some(key));
+        }
+        for other in ["/plasmon/prod/", "/plasmon/prod/members/x", "/plasmon/prod/later/x"] {
+            assert_eq!(keys.parse(other.as_bytes()), None, "{other}");
+        }
+        assert_eq!(keys.parse(b"/plasmon/production/map"), None);
+        let long = format!("/plasmon/prod/members/{}.+000000000000007", "ab".repeat(16));
+        assert_eq!(keys.parse(long.as_bytes()), None);
+    }
+}

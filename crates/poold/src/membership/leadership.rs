@@ -1,0 +1,214 @@
+//! The thread that campaigns, leads, and reports.
+//!
+//! The node whose key `leader` is there, made by it under its lease, leads. It lets
+//! [`Leader`] decide about every new view and at its deadlines, and writes the map in a transaction
+//! with three conditions: the map is the one that was seen, no member has joined since, and the key
+//! `leader` is the one that was seen.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use plasmon_cluster::leader::{Decision, Observation};
+use plasmon_cluster::{Leader, Map, Refusal};
+use plasmon_etcd::{Client, Condition, Error, LeaseId, Operation};
+
+use super::event::Event;
+use super::keys::{Key, Keys, Life};
+use super::reports::{self, Reports};
+use super::shared::Shared;
+use super::view::{SeenMap, View};
+use crate::clock::now_ms;
+
+/// The wait after a call that failed, or whose effect is not seen yet.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// The longest wait without a deadline.
+const REST: Duration = Duration::from_secs(3600);
+
+/// What the thread works with.
+pub(crate) struct Leadership {
+    pub(crate) etcd: Client,
+    pub(crate) keys: Keys,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) life: Life,
+    pub(crate) cluster: [u8; 16],
+    pub(crate) out_after_ms: u64,
+    /// The rules while this node leads, and the key that it leads with.
+    pub(crate) leader: Option<(i64, Leader)>,
+    /// What was last written, and under which lease.
+    pub(crate) reported: Option<(LeaseId, Reports)>,
+    pub(crate) alarm: Option<String>,
+    pub(crate) refused: BTreeMap<Life, String>,
+}
+
+impl Leadership {
+    /// Runs until the membership is over.
+    pub(crate) fn run(mut self) {
+        while !self.shared.is_over() {
+            let version = self.shared.look(|state| state.version);
+            let time = match self.turn() {
+                Ok(time) => time,
+                Err(Error::NoLease) => PAUSE,
+                Err(error) => {
+                    self.shared.tell(Event::Trouble(format!("leading: {error}")));
+                    self.shared.rest(PAUSE);
+                    continue;
+                }
+            };
+            self.shared.wait_for_change(version, time);
+        }
+    }
+
+    /// Does what is to be done now; how long to wait for a change.
+    fn turn(&mut self) -> Result<Duration, Error> {
+        let (view, lease) = self.shared.look(|state| (state.view.clone(), state.lease));
+        let (Some(view), Some(lease)) = (view, lease) else { return Ok(REST) };
+        // Maps of an etcd that lost its data would begin again at the first epoch.
+        if view.id.as_deref() != Some(&self.cluster) {
+            self.leader = None;
+            return Ok(REST);
+        }
+        self.report(&view, lease)?;
+        match view.leading {
+            None => self.campaign(&view, lease),
+            Some(leading) if leading.life == self.life && leading.lease == Some(lease) => {
+                self.lead(&view, leading.create_revision)
+            }
+            Some(_) => {
+                self.leader = None;
+                Ok(REST)
+            }
+        }
+    }
+
+    fn campaign(&mut self, view: &View, lease: LeaseId) -> Result<Duration, Error> {
+        self.leader = None;
+        let key = self.keys.of(Key::Leader);
+        let is_free = [Condition::Made(key.clone(), 0)];
+        let put = [Operation::Put(key, self.life.encode(), Some(lease))];
+        let revision = self.etcd.transact(&is_free, &put)?.revision;
+        self.wait_for_view(view, revision);
+        Ok(Duration::ZERO)
+    }
+
+    /// Waits until the watch has seen a revision, so that a call is not made again on the same
+    /// view.
+    fn wait_for_view(&self, view: &View, revision: i64) {
+        let deadline_ms = now_ms().saturating_add(PAUSE.as_millis() as u64);
+        let mut seen = view.revision;
+        while seen < revision && !self.shared.is_over() {
+            let left = deadline_ms.saturating_sub(now_ms());
+            if left == 0 {
+                return;
+            }
+            let version = self.shared.look(|state| state.version);
+            seen = self.shared.look(|state| state.view.as_ref().map_or(0, |view| view.revision));
+            if seen < revision {
+                self.shared.wait_for_change(version, Duration::from_millis(left));
+            }
+        }
+    }
+
+    fn lead(&mut self, view: &View, key_revision: i64) -> Result<Duration, Error> {
+        // A map that cannot be read is not replaced: it is of a later version, or a person has to
+        // look at it.
+        if view.bad_map.is_some() {
+            return Ok(REST);
+        }
+        if self.leader.as_ref().is_none_or(|(revision, _)| *revision != key_revision) {
+            self.leader = Some((key_revision, Leader::new(self.out_after_ms)));
+            self.shared.tell(Event::Leads);
+        }
+        let Some((_, leader)) = &mut self.leader else { return Ok(REST) };
+        let first = Arc::new(Map::default());
+        let (map, map_revision) = match &view.map {
+            Some(SeenMap { map, revision }) => (map, *revision),
+            None => (&first, 0),
+        };
+        let (members, activations) = (view.members(), view.activations(map));
+        let seen = Observation {
+            map,
+            members: &members,
+            activations: &activations,
+            drained: &[],
+            commands: &[],
+        };
+        let now = now_ms();
+        let decision = leader.step(now, &seen);
+        self.tell_alarm(&decision);
+        self.tell_refusals(view, &decision.refusals)?;
+        if let Some(proposal) = decision.proposal {
+            let conditions = [
+                Condition::Written(self.keys.of(Key::Map), map_revision),
+                Condition::Written(self.keys.of(Key::Joined), view.joined_revision),
+                Condition::Made(self.keys.of(Key::Leader), key_revision),
+            ];
+            let put = Operation::Put(self.keys.of(Key::Map), proposal.encode(), None);
+            let revision = self.etcd.transact(&conditions, &[put])?.revision;
+            self.wait_for_view(view, revision);
+            return Ok(Duration::ZERO);
+        }
+        let deadline = decision.deadline_ms.map(|at_ms| at_ms.saturating_sub(now));
+        Ok(deadline.map_or(REST, Duration::from_millis))
+    }
+
+    fn tell_alarm(&mut self, decision: &Decision) {
+        let alarm = decision.alarm.as_ref().map(ToString::to_string);
+        if alarm != self.alarm {
+            if let Some(alarm) = &alarm {
+                self.shared.tell(Event::Trouble(alarm.clone()));
+            }
+            self.alarm = alarm;
+        }
+    }
+
+    /// Tells members why they take no part, under their own leases.
+    fn tell_refusals(&mut self, view: &View, refusals: &[Refusal]) -> Result<(), Error> {
+        let mut refused = BTreeMap::new();
+        for refusal in refusals {
+            let life = Life { uuid: refusal.uuid, incarnation: refusal.incarnation };
+            refused.insert(life, refusal.to_string());
+        }
+        for (life, reason) in &refused {
+            if self.refused.get(life) == Some(reason) {
+                continue;
+            }
+            let key = self.keys.of(Key::Refused(*life));
+            let put = Operation::Put(key, reason.clone().into_bytes(), view.lease_of(*life));
+            match self.etcd.transact(&[], &[put]) {
+                // The member is gone meanwhile.
+                Ok(_) | Err(Error::NoLease) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let admitted = self.refused.keys().filter(|life| !refused.contains_key(life));
+        for life in admitted.copied().collect::<Vec<_>>() {
+            self.etcd.transact(&[], &[Operation::Delete(self.keys.of(Key::Refused(life)))])?;
+        }
+        self.refused = refused;
+        Ok(())
+    }
+
+    /// Writes what this node reports to the leader, as far as the map does not say it yet.
+    fn report(&mut self, view: &View, lease: LeaseId) -> Result<(), Error> {
+        let Some(SeenMap { map, .. }) = &view.map else { return Ok(()) };
+        let reports = self.shared.look(|state| state.reports.clone());
+        let is_news = |(group, since): &(_, _)| {
+            let group = map.group(*group);
+            group.since == *since && !group.is_settled()
+        };
+        let reports: Reports = reports.into_iter().filter(is_news).collect();
+        let is_written = match &self.reported {
+            Some((under, written)) => *under == lease && *written == reports,
+            None => reports.is_empty(),
+        };
+        if is_written {
+            return Ok(());
+        }
+        let key = self.keys.of(Key::Reports(self.life));
+        self.etcd.transact(&[], &[Operation::Put(key, reports::encode(&reports), Some(lease))])?;
+        self.reported = Some((lease, reports));
+        Ok(())
+    }
+}

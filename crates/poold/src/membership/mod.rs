@@ -1,0 +1,268 @@
+//! How a node takes part in its pool: its lease, the map, and its turn to lead, all in etcd.
+//!
+//! ```text
+//!                  etcd
+//!    ▲   │          ▲ │               ▲
+//!    │   │ lease    │ │ changes       │ leader, map, reports
+//!  ┌─┴───▼──┐   ┌───┴─▼───┐   ┌───────┴────┐
+//!  │ Holder │   │ Watcher │   │ Leadership │      three threads with a client each, so that no
+//!  └───┬────┘   └───┬─────┘   └──────▲─────┘      call of one waits for one of another
+//!      │            │    View        │
+//!      │            ├────────────────┘
+//!      ▼            ▼
+//!   Lease, LeaseLost, Map, Refused, ..  to the sink
+//! ```
+//!
+//! * Maps are told in the order of their epochs. A new lease is told only after the map that was in
+//!   etcd when the lease had its member (`lease.rs`).
+//! * What the pool decides is `plasmon_cluster`'s; here is only how it gets into etcd.
+//! * Nothing here is fast, and nothing that is fast waits for it.
+
+mod event;
+mod keys;
+mod leadership;
+mod lease;
+mod reports;
+mod shared;
+mod view;
+mod watch;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use plasmon_cluster::node::BadMember;
+use plasmon_cluster::{Epoch, GroupNo, Member, NodeUuid, ProtocolRange};
+use plasmon_etcd::{Client, Condition, Operation, Options};
+
+pub use self::event::Event;
+use self::keys::{Key, Keys, Life};
+use self::leadership::Leadership;
+use self::lease::Holder;
+use self::shared::Shared;
+pub use self::shared::Sink;
+use self::watch::{Told, Watcher};
+use crate::identity::{self, Identity};
+use crate::random::random;
+
+/// Bytes of the name of a cluster.
+pub const CLUSTER_NAME_BYTES_MAX: usize = 64;
+
+/// How a node takes part.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// How to reach etcd.
+    pub etcd: Options,
+    /// The name of the cluster.
+    pub cluster: String,
+    /// How long the node's lease lives without a keep-alive.
+    pub ttl_ms: u64,
+    /// How long a node is down before it is given up, should this node lead.
+    pub out_after_ms: u64,
+    /// The token of the node's store.
+    pub boot: u64,
+    /// Where the other nodes reach it, the best first.
+    pub addresses: Vec<String>,
+    /// What fails together with it.
+    pub zone: String,
+    /// Its share of groups and copies.
+    pub weight: u32,
+    /// The versions of the protocol that it speaks.
+    pub protocol: ProtocolRange,
+}
+
+/// Why a node cannot take part.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// What the node says of itself breaks a limit: change the settings.
+    #[error(transparent)]
+    Member(#[from] BadMember),
+    /// The name of the cluster cannot be used: choose another.
+    #[error("the name of a cluster has 1 to {CLUSTER_NAME_BYTES_MAX} letters, digits, . _ and -")]
+    ClusterName,
+    /// etcd cannot be reached or refuses: see what it says.
+    #[error(transparent)]
+    Etcd(#[from] plasmon_etcd::Error),
+    /// The folder of the node cannot be used.
+    #[error(transparent)]
+    Identity(#[from] identity::Error),
+    /// The machine is out of something: try again.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+/// A node that takes part, or tries to.
+#[derive(Debug)]
+pub struct Membership {
+    shared: Arc<Shared>,
+    holder: Option<JoinHandle<()>>,
+    threads: Vec<JoinHandle<()>>,
+    /// To revoke the lease with.
+    etcd: Client,
+    cluster: [u8; 16],
+    life: Life,
+}
+
+impl Membership {
+    /// Begins to take part. Everything that happens is told to `sink`, from three threads.
+    pub fn start(settings: Settings, mut identity: Identity, sink: Sink) -> Result<Self, Error> {
+        check_cluster(&settings.cluster)?;
+        let keys = Keys::new(&settings.cluster);
+        let mut etcd = Client::new(settings.etcd.clone())?;
+        let member = Member {
+            uuid: identity.uuid(),
+            name: identity.name().to_owned(),
+            incarnation: u64::from_le_bytes(random()?),
+            boot: settings.boot,
+            addresses: settings.addresses,
+            zone: settings.zone,
+            weight: settings.weight,
+            protocol: settings.protocol,
+        };
+        member.check()?;
+        let cluster = cluster_id(&mut etcd, &keys)?;
+        identity.join(cluster)?;
+
+        let shared = Arc::new(Shared::new(sink));
+        let life = Life { uuid: member.uuid, incarnation: member.incarnation };
+        let client = || Client::new(settings.etcd.clone());
+        let holder = Holder {
+            etcd: client()?,
+            keys: keys.clone(),
+            shared: shared.clone(),
+            identity,
+            member,
+            ttl_ms: settings.ttl_ms,
+        };
+        let watcher = Watcher {
+            etcd: client()?,
+            keys: keys.clone(),
+            shared: shared.clone(),
+            life,
+            cluster,
+            told: Told::default(),
+        };
+        let leadership = Leadership {
+            etcd: client()?,
+            keys,
+            shared: shared.clone(),
+            life,
+            cluster,
+            out_after_ms: settings.out_after_ms,
+            leader: None,
+            reported: None,
+            alarm: None,
+            refused: BTreeMap::new(),
+        };
+        let (holder_thread, threads) = (None, Vec::new());
+        let mut membership = Self { shared, holder: holder_thread, threads, etcd, cluster, life };
+        membership.holder = Some(spawn("pool-lease", move || holder.run())?);
+        membership.threads.push(spawn("pool-watch", move || watcher.run())?);
+        membership.threads.push(spawn("pool-lead", move || leadership.run())?);
+        Ok(membership)
+    }
+
+    /// The id of the cluster, which was drawn when it was made.
+    pub fn cluster(&self) -> [u8; 16] {
+        self.cluster
+    }
+
+    /// The node in the map.
+    pub fn uuid(&self) -> NodeUuid {
+        self.life.uuid
+    }
+
+    /// What tells this start of the node from others.
+    pub fn incarnation(&self) -> u64 {
+        self.life.incarnation
+    }
+
+    /// Reports to the leader that the node leads a group and all acting nodes have every record.
+    pub fn report(&self, group: GroupNo, since: Epoch) {
+        let is_known = |reports: &reports::Reports| reports.get(&group) == Some(&since);
+        if !self.shared.look(|state| is_known(&state.reports)) {
+            self.shared.change(|state| state.reports.insert(group, since));
+        }
+    }
+
+    /// Ends the membership and the lease with it, so that the others know at once. What fails of it
+    /// is said; then the lease ends by itself.
+    pub fn leave(mut self) -> Result<(), Error> {
+        self.shared.change(|state| state.is_over = true);
+        // It would make another lease.
+        if let Some(holder) = self.holder.take() {
+            let _ = holder.join();
+        }
+        let lease = self.shared.look(|state| state.lease);
+        if let Some(lease) = lease {
+            match self.etcd.revoke(lease) {
+                Ok(()) | Err(plasmon_etcd::Error::NoLease) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    fn stop(&mut self) {
+        self.shared.change(|state| state.is_over = true);
+        for thread in self.holder.take().into_iter().chain(self.threads.drain(..)) {
+            // A thread that panicked has said so itself.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Without [`Membership::leave`] the lease ends by itself, as that of a process that is killed.
+impl Drop for Membership {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+    std::thread::Builder::new().name(name.to_owned()).spawn(run)
+}
+
+fn check_cluster(name: &str) -> Result<(), Error> {
+    let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    let fits = (1..=CLUSTER_NAME_BYTES_MAX).contains(&name.len());
+    if fits && name.bytes().all(is_letter) { Ok(()) } else { Err(Error::ClusterName) }
+}
+
+/// The id of the cluster; the first node draws it.
+fn cluster_id(etcd: &mut Client, keys: &Keys) -> Result<[u8; 16], Error> {
+    let key = keys.of(Key::Id);
+    loop {
+        if let Some(kv) = etcd.get(&key)? {
+            let id = <[u8; 16]>::try_from(kv.value.as_slice()).map_err(|_| {
+                let message = "the id of the cluster has not 16 bytes".to_owned();
+                plasmon_etcd::Error::Refused { code: 0, message }
+            })?;
+            return Ok(id);
+        }
+        let drawn: [u8; 16] = random()?;
+        let is_free = [Condition::Made(key.clone(), 0)];
+        etcd.transact(&is_free, &[Operation::Put(key.clone(), drawn.to_vec(), None)])?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_clusters_at_and_past_their_limits() {
+        for (name, is_right) in [
+            ("p", true),
+            ("prod-1.a_B", true),
+            ("n".repeat(CLUSTER_NAME_BYTES_MAX).as_str(), true),
+            ("n".repeat(CLUSTER_NAME_BYTES_MAX + 1).as_str(), false),
+            ("", false),
+            ("a/b", false),
+            ("a b", false),
+        ] {
+            assert_eq!(check_cluster(name).is_ok(), is_right, "{name}");
+        }
+    }
+}

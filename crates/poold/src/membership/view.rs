@@ -1,0 +1,238 @@
+//! What a node has seen in etcd: a listing, and the changes after it. Pure.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use plasmon_cluster::leader::Activation;
+use plasmon_cluster::{Map, Member};
+use plasmon_etcd::{Change, KeyValue, LeaseId, Listing};
+
+use super::keys::{Key, Keys, Life};
+use super::reports::{self, Reports};
+
+/// The key of the node that leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Leading {
+    pub(crate) life: Life,
+    pub(crate) lease: Option<LeaseId>,
+    pub(crate) create_revision: i64,
+}
+
+/// A map and the revision in which it was written.
+#[derive(Clone, Debug)]
+pub(crate) struct SeenMap {
+    pub(crate) map: Arc<Map>,
+    pub(crate) revision: i64,
+}
+
+/// What is in etcd at a revision.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct View {
+    pub(crate) revision: i64,
+    /// The id of the cluster.
+    pub(crate) id: Option<Vec<u8>>,
+    /// `None` before the first one.
+    pub(crate) map: Option<SeenMap>,
+    /// Why the map in etcd cannot be used.
+    pub(crate) bad_map: Option<String>,
+    pub(crate) leading: Option<Leading>,
+    /// When a member last joined.
+    pub(crate) joined_revision: i64,
+    members: BTreeMap<Life, Seat>,
+    reports: BTreeMap<Life, Reports>,
+    refusals: BTreeMap<Life, String>,
+}
+
+/// A member that holds a lease.
+#[derive(Clone, Debug)]
+struct Seat {
+    create_revision: i64,
+    lease: Option<LeaseId>,
+    member: Member,
+}
+
+impl View {
+    /// What a listing shows.
+    pub(crate) fn of(keys: &Keys, listing: Listing) -> Self {
+        let mut view = Self::default();
+        for kv in listing.kvs {
+            view.put(keys, &kv);
+        }
+        view.revision = listing.revision;
+        view
+    }
+
+    /// Applies a change; the new map, if it is one.
+    pub(crate) fn apply(&mut self, keys: &Keys, change: &Change) -> Option<Arc<Map>> {
+        match change {
+            Change::Put(kv) => self.put(keys, kv),
+            Change::Deleted(key) => {
+                self.delete(keys, key);
+                None
+            }
+        }
+    }
+
+    fn put(&mut self, keys: &Keys, kv: &KeyValue) -> Option<Arc<Map>> {
+        match keys.parse(&kv.key)? {
+            Key::Id => self.id = Some(kv.value.clone()),
+            Key::Joined => self.joined_revision = kv.mod_revision,
+            Key::Map => return self.put_map(kv),
+            Key::Leader => {
+                let (lease, create_revision) = (kv.lease, kv.create_revision);
+                let life = Life::parse(&kv.value)?;
+                self.leading = Some(Leading { life, lease, create_revision });
+            }
+            Key::Member(life) => {
+                let member = Member::decode(&kv.value).ok()?;
+                if (member.uuid, member.incarnation) == (life.uuid, life.incarnation) {
+                    let (create_revision, lease) = (kv.create_revision, kv.lease);
+                    self.members.insert(life, Seat { create_revision, lease, member });
+                }
+            }
+            Key::Reports(life) => {
+                self.reports.insert(life, reports::decode(&kv.value)?);
+            }
+            Key::Refused(life) => {
+                let reason = String::from_utf8_lossy(&kv.value).into_owned();
+                self.refusals.insert(life, reason);
+            }
+        }
+        None
+    }
+
+    fn put_map(&mut self, kv: &KeyValue) -> Option<Arc<Map>> {
+        match Map::decode(&kv.value) {
+            Ok(map) => {
+                let map = Arc::new(map);
+                self.map = Some(SeenMap { map: map.clone(), revision: kv.mod_revision });
+                self.bad_map = None;
+                Some(map)
+            }
+            Err(error) => {
+                self.bad_map = Some(error.to_string());
+                None
+            }
+        }
+    }
+
+    fn delete(&mut self, keys: &Keys, key: &[u8]) {
+        match keys.parse(key) {
+            Some(Key::Id) => self.id = None,
+            Some(Key::Map) => self.bad_map = Some("it was deleted".to_owned()),
+            Some(Key::Leader) => self.leading = None,
+            Some(Key::Member(life)) => _ = self.members.remove(&life),
+            Some(Key::Reports(life)) => _ = self.reports.remove(&life),
+            Some(Key::Refused(life)) => _ = self.refusals.remove(&life),
+            Some(Key::Joined) | None => {}
+        }
+    }
+
+    /// The members, in the order in which they got their leases.
+    pub(crate) fn members(&self) -> Vec<Member> {
+        let mut seats: Vec<&Seat> = self.members.values().collect();
+        seats.sort_by_key(|seat| seat.create_revision);
+        seats.into_iter().map(|seat| seat.member.clone()).collect()
+    }
+
+    /// The lease of a member.
+    pub(crate) fn lease_of(&self, life: Life) -> Option<LeaseId> {
+        self.members.get(&life)?.lease
+    }
+
+    /// What the primaries of this map report.
+    pub(crate) fn activations(&self, map: &Map) -> Vec<Activation> {
+        let of_node = |(life, reports): (&Life, &Reports)| {
+            let slot = map.slot_of(life.uuid);
+            let is_its = slot.and_then(|slot| map.node(slot));
+            let is_its = is_its.is_some_and(|node| node.member.incarnation == life.incarnation);
+            let primary = slot.filter(|_| is_its);
+            let reports = reports.clone().into_iter();
+            primary.map(|primary| {
+                reports.map(move |(group, since)| Activation { primary, group, since })
+            })
+        };
+        self.reports.iter().filter_map(of_node).flatten().collect()
+    }
+
+    /// Why a member takes no part.
+    pub(crate) fn refusal_of(&self, life: Life) -> Option<&str> {
+        self.refusals.get(&life).map(String::as_str)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plasmon_cluster::leader::{Leader, OUT_AFTER_MS, Observation};
+    use plasmon_cluster::{Epoch, GroupNo, NodeUuid, ProtocolRange, Slot};
+
+    use super::*;
+
+    fn life(number: u8) -> Life {
+        Life { uuid: NodeUuid([number; 16]), incarnation: 1 }
+    }
+
+    fn member(number: u8) -> Member {
+        Member {
+            uuid: life(number).uuid,
+            name: format!("n{number}"),
+            incarnation: 1,
+            boot: 1,
+            addresses: vec!["127.0.0.1:1".to_owned()],
+            zone: String::new(),
+            weight: 1,
+            protocol: ProtocolRange { min: 1, max: 1 },
+        }
+    }
+
+    fn kv(key: Vec<u8>, value: Vec<u8>, revision: i64) -> KeyValue {
+        let (create_revision, mod_revision) = (revision, revision);
+        KeyValue { key, value, create_revision, mod_revision, lease: Some(LeaseId(revision)) }
+    }
+
+    #[test]
+    fn members_are_in_the_order_of_their_leases_and_maps_come_out() {
+        let keys = Keys::new("p");
+        let seat = |number: u8, revision| {
+            kv(keys.of(Key::Member(life(number))), member(number).encode().unwrap(), revision)
+        };
+        let kvs = vec![seat(1, 9), seat(2, 5), kv(b"/plasmon/p/later".to_vec(), vec![], 9)];
+        let mut view = View::of(&keys, Listing { revision: 9, kvs });
+        let members = view.members();
+        assert_eq!(members, [member(2), member(1)]);
+        assert_eq!(view.lease_of(life(1)), Some(LeaseId(9)));
+
+        let (map, activations, drained) = (Map::default(), &[], &[]);
+        let seen =
+            Observation { map: &map, members: &members, activations, drained, commands: &[] };
+        let map = Leader::new(OUT_AFTER_MS).step(0, &seen).proposal.unwrap();
+        let put = Change::Put(kv(keys.of(Key::Map), map.encode(), 10));
+        assert_eq!(view.apply(&keys, &put).as_deref(), Some(&map));
+        assert_eq!(view.map.as_ref().unwrap().revision, 10);
+
+        let group = GroupNo::new(7).unwrap();
+        let value = reports::encode(&Reports::from([(group, Epoch(1))]));
+        view.apply(&keys, &Change::Put(kv(keys.of(Key::Reports(life(2))), value, 11)));
+        let expected = [Activation { primary: Slot(0), group, since: Epoch(1) }];
+        assert_eq!(view.activations(&map), expected);
+
+        view.apply(&keys, &Change::Deleted(keys.of(Key::Member(life(1)))));
+        view.apply(&keys, &Change::Deleted(keys.of(Key::Reports(life(2)))));
+        assert_eq!((view.members(), view.activations(&map)), (vec![member(2)], vec![]));
+    }
+
+    #[test]
+    fn what_cannot_be_read_changes_nothing_but_is_known() {
+        let keys = Keys::new("p");
+        let mut view = View::default();
+        let wrong = keys.of(Key::Member(life(1)));
+        let member_of_another = member(2).encode().unwrap();
+        view.apply(&keys, &Change::Put(kv(wrong.clone(), b"?".to_vec(), 2)));
+        view.apply(&keys, &Change::Put(kv(wrong, member_of_another, 3)));
+        assert!(view.members().is_empty());
+        view.apply(&keys, &Change::Put(kv(keys.of(Key::Map), b"?".to_vec(), 4)));
+        assert!(view.map.is_none() && view.bad_map.is_some());
+        view.apply(&keys, &Change::Put(kv(keys.of(Key::Map), Map::default().encode(), 5)));
+        assert!(view.map.is_some() && view.bad_map.is_none());
+    }
+}

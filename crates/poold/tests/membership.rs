@@ -1,0 +1,259 @@
+//! Members of a pool in one process, against a real etcd: they join, lead, vanish, come back.
+//! Without an etcd on the machine the tests say so and pass.
+
+#![allow(clippy::unwrap_used, reason = "a test ends at what it does not expect")]
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use plasmon_cluster::{Epoch, Map, NodeState, ProtocolRange};
+use plasmon_etcd::{Client, Operation, Options};
+use plasmon_poold::clock::now_ms;
+use plasmon_poold::identity::{self, Identity};
+use plasmon_poold::membership::{Error, Event, Membership, Settings};
+use plasmon_testkit::{Etcd, TEST_TIMEOUT};
+use tempfile::TempDir;
+
+fn options(etcd: &Etcd) -> Options {
+    let watch_timeout = Duration::from_millis(300);
+    Options { watch_timeout, ..Options::new(etcd.endpoints()) }
+}
+
+/// A member, and what was told of it so far.
+struct Node {
+    membership: Membership,
+    events: Receiver<Event>,
+    map: Arc<Map>,
+    lease_until_ms: Option<u64>,
+    refusal: Option<String>,
+    leads: bool,
+}
+
+impl Node {
+    fn start(etcd: &Etcd, folder: &Path, name: &str) -> Self {
+        Self::try_start(etcd, folder, name).unwrap()
+    }
+
+    fn try_start(etcd: &Etcd, folder: &Path, name: &str) -> Result<Self, Error> {
+        let settings = Settings {
+            etcd: options(etcd),
+            cluster: "test".to_owned(),
+            ttl_ms: 2000,
+            out_after_ms: 300,
+            boot: 1,
+            addresses: vec!["127.0.0.1:1".to_owned()],
+            zone: String::new(),
+            weight: 1,
+            protocol: ProtocolRange { min: 1, max: 1 },
+        };
+        let (sender, events) = channel();
+        let sink = Arc::new(move |event| _ = sender.send(event));
+        let membership = Membership::start(settings, Identity::open(folder, name)?, sink)?;
+        let (map, lease_until_ms, refusal) = (Arc::new(Map::default()), None, None);
+        Ok(Self { membership, events, map, lease_until_ms, refusal, leads: false })
+    }
+
+    /// Takes what was told until something holds.
+    fn until(&mut self, what: &str, mut holds: impl FnMut(&Self) -> bool) {
+        let deadline = Instant::now() + TEST_TIMEOUT;
+        while !holds(self) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let event = self.events.recv_timeout(left);
+            let event = event.unwrap_or_else(|_| panic!("waited too long until {what}"));
+            self.take(event);
+        }
+    }
+
+    fn take(&mut self, event: Event) {
+        match event {
+            Event::Lease { until_ms } => self.lease_until_ms = Some(until_ms),
+            Event::LeaseLost => self.lease_until_ms = None,
+            Event::Map(map) => {
+                assert!(map.epoch() >= self.map.epoch(), "maps come in order");
+                self.map = map;
+            }
+            Event::Refused(reason) => self.refusal = Some(reason),
+            Event::Leads => self.leads = true,
+            Event::Trouble(trouble) => drop(trouble),
+        }
+    }
+
+    /// What a node is, by the map that this one has.
+    fn state_of(&self, other: &Membership) -> Option<NodeState> {
+        self.map.node(self.map.slot_of(other.uuid())?).map(|node| node.state)
+    }
+
+    fn is_live(&self) -> bool {
+        let slot = self.map.slot_of(self.membership.uuid());
+        let node = slot.and_then(|slot| self.map.node(slot));
+        let own = self.membership.incarnation();
+        node.is_some_and(|node| node.is_live() && node.member.incarnation == own)
+    }
+
+    fn joined(&mut self) {
+        self.until("the node takes part", |node| {
+            node.is_live() && node.lease_until_ms.is_some_and(|until_ms| until_ms > now_ms())
+        });
+    }
+}
+
+fn folders(count: usize) -> Vec<TempDir> {
+    (0..count).map(|_| tempfile::tempdir().unwrap()).collect()
+}
+
+#[test]
+fn members_join_vanish_are_given_up_and_come_back() {
+    let Some(etcd) = Etcd::start() else { return };
+    let folders = folders(3);
+    let mut one = Node::start(&etcd, folders[0].path(), "one");
+    one.joined();
+    assert!(one.leads, "the first node leads");
+    let mut two = Node::start(&etcd, folders[1].path(), "two");
+    let mut three = Node::start(&etcd, folders[2].path(), "three");
+    two.joined();
+    three.joined();
+    assert_eq!(one.membership.cluster(), three.membership.cluster());
+
+    // All lead groups; their reports settle what joined later.
+    one.until("all are in the map", |node| node.map.nodes().count() == 3);
+    report_until_settled(&mut [&mut one, &mut two, &mut three]);
+
+    // The second one vanishes, as a process that is killed does: the lease ends by itself.
+    let lost = two.map.slot_of(two.membership.uuid()).unwrap();
+    let led: Vec<_> = one.map.groups().filter(|(_, group)| group.primary() == Some(lost)).collect();
+    let led: Vec<_> = led.into_iter().map(|(number, _)| number).collect();
+    assert!(!led.is_empty());
+    let (uuid, was) = (two.membership.uuid(), two.membership.incarnation());
+    drop(two.membership);
+    one.until("the node is down", |node| {
+        node.map.node(lost).is_some_and(|node| node.state != NodeState::Up)
+    });
+    let promoted = |map: &Map| led.iter().all(|group| map.primary(*group) != Some(lost));
+    assert!(promoted(&one.map), "in the same map others lead its groups");
+    three.until("the node is out", |node| {
+        node.map.node(lost).is_some_and(|node| node.state == NodeState::Out)
+    });
+
+    let mut two = Node::start(&etcd, folders[1].path(), "two");
+    two.joined();
+    assert_eq!((two.membership.uuid(), two.map.slot_of(uuid)), (uuid, Some(lost)));
+    assert_ne!(two.membership.incarnation(), was);
+
+    // The first one led. It leaves, and that is known at once and another node leads.
+    let first = one.membership.uuid();
+    one.membership.leave().unwrap();
+    let slot = two.map.slot_of(first).unwrap();
+    let is_gone = |node: &Node| !node.map.is_live(slot);
+    two.until("the node that left is gone", is_gone);
+    three.until("the node that left is gone", is_gone);
+    let deadline = Instant::now() + TEST_TIMEOUT;
+    while !two.leads && !three.leads {
+        assert!(Instant::now() < deadline, "no node leads");
+        for node in [&mut two, &mut three] {
+            if let Ok(event) = node.events.recv_timeout(Duration::from_millis(20)) {
+                node.take(event);
+            }
+        }
+    }
+}
+
+/// Reports for all groups of each map, as nodes do that have all records, until all are settled.
+fn report_until_settled(nodes: &mut [&mut Node]) {
+    let deadline = Instant::now() + TEST_TIMEOUT;
+    let count = nodes.len();
+    let is_settled = |map: &Map| {
+        map.groups().all(|(_, group)| group.is_settled() && group.acting.len() == count)
+    };
+    let mut reported = vec![Epoch(0); count];
+    while !nodes.iter().all(|node| is_settled(&node.map)) {
+        assert!(Instant::now() < deadline, "not all groups are settled");
+        for (node, reported) in nodes.iter_mut().zip(&mut reported) {
+            if node.map.epoch() > *reported {
+                *reported = node.map.epoch();
+                let own = node.map.slot_of(node.membership.uuid());
+                for (number, group) in node.map.groups() {
+                    if group.primary() == own {
+                        node.membership.report(number, group.since);
+                    }
+                }
+            }
+            if let Ok(event) = node.events.recv_timeout(Duration::from_millis(20)) {
+                node.take(event);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_node_stops_before_its_lease_ends_and_goes_on_with_the_newest_map() {
+    let Some(etcd) = Etcd::start() else { return };
+    let folders = folders(2);
+    let mut one = Node::start(&etcd, folders[0].path(), "one");
+    one.joined();
+    let mut two = Node::start(&etcd, folders[1].path(), "two");
+    two.joined();
+    etcd.pause(0);
+    one.until("the lease is lost", |node| node.lease_until_ms.is_none());
+    two.until("the lease is lost", |node| node.lease_until_ms.is_none());
+    let epoch = one.map.epoch();
+    etcd.resume(0);
+    one.joined();
+    two.joined();
+    assert!(one.map.epoch() >= epoch && two.map.epoch() >= epoch);
+    // Both go on as what they were.
+    one.until("the other one is up", |node| node.state_of(&two.membership) == Some(NodeState::Up));
+}
+
+#[test]
+fn a_name_that_is_taken_is_refused_with_a_sentence() {
+    let Some(etcd) = Etcd::start() else { return };
+    let folders = folders(2);
+    let mut one = Node::start(&etcd, folders[0].path(), "same");
+    one.joined();
+    let mut other = Node::start(&etcd, folders[1].path(), "same");
+    other.until("the node is refused", |node| node.refusal.is_some());
+    assert!(other.refusal.unwrap().contains("same"));
+}
+
+#[test]
+fn a_restarted_node_does_not_wait_for_the_lease_of_its_last_start() {
+    let Some(etcd) = Etcd::start() else { return };
+    let folders = folders(1);
+    let mut first = Node::start(&etcd, folders[0].path(), "one");
+    first.joined();
+    let locked = Node::try_start(&etcd, folders[0].path(), "one");
+    assert!(matches!(locked, Err(Error::Identity(identity::Error::Locked { .. }))));
+    drop(first);
+    let mut again = Node::start(&etcd, folders[0].path(), "one");
+    again.joined();
+    let members = Client::new(options(&etcd)).unwrap().list(b"/plasmon/test/members/").unwrap();
+    assert_eq!(members.kvs.len(), 1, "the member of the last start is gone");
+}
+
+#[test]
+fn an_etcd_that_lost_its_data_is_not_led() {
+    let Some(etcd) = Etcd::start() else { return };
+    let folders = folders(1);
+    let mut node = Node::start(&etcd, folders[0].path(), "one");
+    node.joined();
+    let epoch = node.map.epoch();
+    let mut client = Client::new(options(&etcd)).unwrap();
+    let lost = [&b"/plasmon/test/id"[..], b"/plasmon/test/map"];
+    let deletes = lost.map(|key| Operation::Delete(key.to_vec()));
+    client.transact(&[], &deletes).unwrap();
+    let deadline = Instant::now() + TEST_TIMEOUT;
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        match node.events.recv_timeout(left).unwrap() {
+            Event::Trouble(trouble) if trouble.contains("lost the data") => break,
+            Event::Map(map) => assert!(map.epoch() > epoch),
+            _ => {}
+        }
+    }
+    assert_eq!(client.get(b"/plasmon/test/map"), Ok(None));
+    drop(node);
+    let again = Node::try_start(&etcd, folders[0].path(), "one");
+    assert!(matches!(again, Err(Error::Identity(identity::Error::OtherCluster { .. }))));
+}
