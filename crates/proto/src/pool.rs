@@ -14,8 +14,8 @@
 //!                                                <---------------- Drop of each copy, Deleted
 //! ```
 //!
-//! [`Call`] and [`Told`] are those of `crates/pool`, with a slot as a bare number; that crate could
-//! use these types.
+//! [`Call`] and [`Told`] are like those of `crates/pool`, with two differences: a slot is a bare
+//! number, and deletes have no number here, by which that crate tells the answer to an earlier one.
 
 use serde::{Deserialize, Serialize};
 

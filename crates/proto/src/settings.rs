@@ -204,7 +204,8 @@ settings! {
     /// lock there, and then the folder if nothing else is in it. `plasmon.start()` sets this.
     own_folder: bool = "false";
     /// The etcd of the pool that this store belongs to, as `etcd://HOST:PORT`, with further hosts
-    /// after commas. Empty: the store belongs to no pool.
+    /// after commas. Empty: the store belongs to no pool. There is no pool daemon yet, so objects
+    /// of a pool end as unreachable.
     cluster: String = "";
     /// The name of this node in its pool. Empty: the name of the machine.
     node_name: String = "";

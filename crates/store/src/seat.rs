@@ -169,7 +169,7 @@ impl Seat {
 /// Why nothing can be done with an object of a pool.
 pub(crate) fn no_pool() -> Failure {
     Failure::of(Code::Unsupported).with_detail(
-        "names that begin with @ belong to a pool, and this store has none: start it with \
-         `plasmon start --cluster etcd://HOST:2379 --name NAME`",
+        "names that begin with @ belong to a pool of several nodes, which this version cannot join \
+         yet: choose another name",
     )
 }

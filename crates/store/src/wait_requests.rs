@@ -59,25 +59,11 @@ impl<D: Directory> Store<D> {
     }
 
     pub(crate) fn get(&mut self, client: ClientNo, request: u64, ids: Vec<ObjectId>) {
-        let count = ids.len();
-        let question = Question::Get;
-        let Some((connection, uid)) = self.sessions.identity(client) else { return };
-        let waiter = Waiter {
-            client,
-            connection,
-            uid,
-            request,
-            question,
-            ids,
-            decided: Vec::new(),
-            count,
-            deadline_ms: None,
-            number: 0,
-        };
-        self.park(waiter, false);
+        self.ask(client, request, ids, Question::Get);
     }
 
-    /// A question about where objects are, some of which are of a pool and not here.
+    /// A question about objects that is answered as soon as it is known where they are: some may be
+    /// in files, or of a pool and not here.
     pub(crate) fn ask(
         &mut self,
         client: ClientNo,

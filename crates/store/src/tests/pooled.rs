@@ -30,7 +30,7 @@ fn without_a_pool_every_request_for_such_an_object_says_what_to_start() {
     for request in requests {
         let failure = world.ask_for_failure(client, request.clone());
         assert_eq!((failure.code, failure.id), (Code::Unsupported, Some(pooled)), "{request:?}");
-        assert!(failure.detail.contains("plasmon start --cluster"), "{}", failure.detail);
+        assert!(failure.detail.contains("choose another name"), "{}", failure.detail);
     }
 }
 
