@@ -107,6 +107,8 @@ pub(crate) unsafe fn put_options(pointer: *const plasmon_put_options) -> Result<
         tag: given.tag,
         ttl,
         members,
+        copies: 0,
+        copies_min: 0,
         owned,
         strict,
         replace: given.replace != 0,

@@ -92,6 +92,12 @@ pub struct PutOptions {
     pub ttl: Option<Duration>,
     /// Objects that this one is made of; they live at least as long as it does.
     pub members: Vec<ObjectId>,
+    /// Of an object in a pool, how many nodes keep a copy, 1 to 8; 0 for two. A put returns when
+    /// they have it.
+    pub copies: u8,
+    /// With how many copies it is accepted where there are no more nodes; 0 for half of `copies`,
+    /// rounded up.
+    pub copies_min: u8,
     /// Whether the object is deleted with the last composite that holds it.
     pub owned: bool,
     /// Whether the kernel must refuse every write once it is sealed.

@@ -2,14 +2,17 @@
 
 use std::time::Duration;
 
-use plasmon_proto::limits::{ATTRIBUTES_BYTES_MAX, MEMBERS_MAX, OBJECT_BYTES_MAX};
+use plasmon_proto::limits::{ATTRIBUTES_BYTES_MAX, COPIES_MAX, MEMBERS_MAX, OBJECT_BYTES_MAX};
 use plasmon_proto::message::Placement;
-use plasmon_proto::object::{Attributes, Sizes, Traits};
+use plasmon_proto::object::{Attributes, Durability, PoolAttributes, Sizes, Traits};
 use plasmon_proto::ring::Put;
-use plasmon_proto::{Code, ObjectId};
+use plasmon_proto::{Code, ObjectId, Policy};
 
 use crate::error::{Error, Result};
 use crate::options::PutOptions;
+
+/// How many nodes keep a copy of an object in a pool, unless its creator says so.
+const COPIES: u8 = 2;
 
 /// The parts of an object in the order in which they lie in memory.
 #[derive(Clone, Copy, Debug)]
@@ -56,7 +59,8 @@ impl Plan {
     /// Checks the options for an object with so much data.
     pub(crate) fn new(doing: &'static str, data: u64, options: &PutOptions) -> Result<Self> {
         let chosen = chosen_id(doing, options)?;
-        let attributes = attributes(doing, options)?;
+        let pool = pool_attributes(doing, options, chosen)?;
+        let attributes = attributes(doing, options, pool)?;
         let sizes = Sizes {
             data,
             metadata: options.metadata.len() as u64,
@@ -86,9 +90,42 @@ fn chosen_id(doing: &'static str, options: &PutOptions) -> Result<Option<ObjectI
     }
 }
 
-fn attributes(doing: &'static str, options: &PutOptions) -> Result<Vec<u8>> {
+/// What a pool is told of an object that is made for it.
+fn pool_attributes(
+    doing: &'static str,
+    options: &PutOptions,
+    chosen: Option<ObjectId>,
+) -> Result<Option<PoolAttributes>> {
+    let PutOptions { copies, copies_min, policy, .. } = *options;
+    let wrong = |detail| Err(Error::new(Code::BadRequest, doing).with_detail(detail));
+    if !chosen.is_some_and(|id| id.is_pooled()) {
+        return match (copies, copies_min) {
+            (0, 0) => Ok(None),
+            _ => wrong("only an object of a pool has copies: its name begins with @"),
+        };
+    }
+    let copies = if copies == 0 { COPIES } else { copies };
+    let copies_min = if copies_min == 0 { copies - copies / 2 } else { copies_min };
+    if copies > COPIES_MAX || copies_min > copies {
+        return wrong("an object has 1 to 8 copies, and at least no more than that");
+    }
+    let class = match policy {
+        Policy::Keep => Durability::Memory,
+        Policy::Cache => Durability::Cache,
+    };
+    // So many bytes come at once and whole, once the machine has booted.
+    let serial = plasmon_shm::edge::random().map(u64::from_le_bytes);
+    let serial = serial.map_err(|error| Error::io(doing, error))?;
+    Ok(Some(PoolAttributes { copies, copies_min, class, origin: None, serial }))
+}
+
+fn attributes(
+    doing: &'static str,
+    options: &PutOptions,
+    pool: Option<PoolAttributes>,
+) -> Result<Vec<u8>> {
     let PutOptions { name, ttl, members, .. } = options;
-    if name.is_none() && ttl.is_none() && members.is_empty() {
+    if name.is_none() && ttl.is_none() && members.is_empty() && pool.is_none() {
         return Ok(Vec::new());
     }
     if members.len() > MEMBERS_MAX {
@@ -98,7 +135,7 @@ fn attributes(doing: &'static str, options: &PutOptions) -> Result<Vec<u8>> {
     }
     let ttl_ms = ttl.map(|ttl: Duration| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX));
     let (name, members) = (name.clone(), members.clone());
-    let attributes = Attributes { name, ttl_ms, members, pool: None };
+    let attributes = Attributes { name, ttl_ms, members, pool };
     let encoded = attributes.encode();
     if encoded.len() > ATTRIBUTES_BYTES_MAX {
         return Err(Error::new(Code::LimitReached, doing)
@@ -130,6 +167,33 @@ mod tests {
         assert!(Plan::new("putting", 1, &both).is_ok());
         let clash = PutOptions { id: Some(ObjectId::new([1; 20])), ..named };
         assert_eq!(Plan::new("putting", 1, &clash).unwrap_err().code(), Code::BadRequest);
+    }
+
+    #[test]
+    fn an_object_of_a_pool_says_how_many_copies_it_wants_and_draws_its_serial() {
+        let name = Some(Name::new("", "@prod:sales").unwrap());
+        let planned = |copies, copies_min, policy| {
+            let name = name.clone();
+            let options = PutOptions { name, copies, copies_min, policy, ..PutOptions::default() };
+            let plan = Plan::new("putting", 1, &options)?;
+            Ok::<_, Error>(Attributes::decode(&plan.attributes).unwrap().pool.unwrap())
+        };
+        let cases =
+            [(0, 0, (2, 1)), (1, 0, (1, 1)), (3, 0, (3, 2)), (3, 1, (3, 1)), (8, 8, (8, 8))];
+        for (copies, copies_min, expected) in cases {
+            let pool = planned(copies, copies_min, Policy::Keep).unwrap();
+            assert_eq!((pool.copies, pool.copies_min), expected);
+            assert_eq!((pool.class, pool.origin), (Durability::Memory, None));
+        }
+        let one = planned(1, 1, Policy::Cache).unwrap();
+        assert_eq!(one.class, Durability::Cache);
+        assert_ne!(one.serial, planned(1, 1, Policy::Cache).unwrap().serial);
+        for (copies, copies_min) in [(9, 0), (2, 3), (0, 3)] {
+            let error = planned(copies, copies_min, Policy::Keep).unwrap_err();
+            assert_eq!(error.code(), Code::BadRequest, "{copies} {copies_min}");
+        }
+        let local = PutOptions { copies: 2, ..PutOptions::default() };
+        assert_eq!(Plan::new("putting", 1, &local).unwrap_err().code(), Code::BadRequest);
     }
 
     #[test]

@@ -176,6 +176,7 @@ mod log;
 mod outbox;
 mod peers;
 mod poll;
+mod pool_daemon;
 mod program;
 mod recovery;
 mod rings;

@@ -31,6 +31,8 @@ pub(crate) enum Source {
     Process(u32),
     /// The process ended that the store was started for.
     Starter,
+    /// The pool daemon ended.
+    PoolDaemon,
 }
 
 impl Source {
@@ -45,6 +47,7 @@ impl Source {
             Self::Process(number) => (6, number),
             Self::Doorbells => (7, 0),
             Self::Starter => (8, 0),
+            Self::PoolDaemon => (9, 0),
         };
         kind << 32 | u64::from(number)
     }
@@ -60,6 +63,7 @@ impl Source {
             5 => Self::Doorbell(number),
             6 => Self::Process(number),
             8 => Self::Starter,
+            9 => Self::PoolDaemon,
             _ => Self::Doorbells,
         }
     }

@@ -230,6 +230,7 @@ pub(crate) fn adopting_with(
     };
     let mut core = Core::new(parts).map_err(system("starting to serve"))?;
     core.let_go(dropped);
+    core.expect_pool_daemon();
     core.take_over(effects, distrusts_rings);
     // Not within the log line: a clock that is read only when the log level asks for it would make
     // the simulator behave differently then.

@@ -6,6 +6,8 @@
 mod desk;
 
 use std::collections::VecDeque;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 
 use desk::*;
 use plasmon_proto::frame::FromDaemon;
@@ -13,6 +15,7 @@ use plasmon_proto::message::*;
 use plasmon_proto::object::{Durability, PoolAttributes, Sizes, Traits};
 use plasmon_proto::pool::{Birth, Call, Class, Fate, Origin, Told};
 use plasmon_proto::{Attributes, Code, Name, ObjectId, ObjectState};
+use tempfile::TempDir;
 
 const POOL: &[&str] = &["--cluster", "etcd://127.0.0.1:1", "--node-name", "test"];
 const SERIAL: u64 = 4711;
@@ -117,7 +120,7 @@ fn reply_to(client: &mut Client, number: u64) -> Reply {
 
 #[test]
 fn an_object_moves_between_two_daemons_and_is_deleted_in_both() {
-    let (here, there) = (start(POOL), start(POOL));
+    let (here, there) = (start_alone(), start_alone());
     let (mut a, mut b) = (Agent::of(&here, 0), Agent::of(&there, 1));
     a.tell(Told::Vouch { ms: 60_000 });
     b.tell(Told::Vouch { ms: 60_000 });
@@ -160,7 +163,7 @@ fn an_object_moves_between_two_daemons_and_is_deleted_in_both() {
 
 #[test]
 fn a_killed_daemon_shows_its_copies_again_when_its_pool_daemon_is_back() {
-    let desk = start(POOL);
+    let desk = start_alone();
     let mut agent = Agent::of(&desk, 0);
     agent.tell(Told::Vouch { ms: 60_000 });
     let name = Name::new("@", "x").unwrap();
@@ -190,9 +193,98 @@ fn a_killed_daemon_shows_its_copies_again_when_its_pool_daemon_is_back() {
     desk.stop();
 }
 
+/// A program in place of `plasmon-poold`.
+fn program(folder: &Path, script: &str) -> PathBuf {
+    let path = folder.join("poold");
+    std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o700)).unwrap();
+    path
+}
+
+/// A daemon that starts the program of this script, and whose pool daemon it is.
+fn start_with(script: &str) -> Desk {
+    let folder = tempfile::tempdir().unwrap();
+    let program = program(folder.path(), script);
+    launch(folder, POOL, &program)
+}
+
+/// A daemon of a pool that finds no pool daemon: the test is that.
+fn start_alone() -> Desk {
+    launch(tempfile::tempdir().unwrap(), POOL, Path::new("/nonexistent/poold"))
+}
+
+fn launch(folder: TempDir, flags: &[&str], program: &Path) -> Desk {
+    let mut desk = Desk { folder, daemon: None };
+    let mut command = desk.command(flags);
+    command.env("PLASMON_POOLD", program).env("FOLDER", desk.folder.path());
+    desk.launch_command(command);
+    desk
+}
+
+fn lines(desk: &Desk) -> Vec<String> {
+    let text = std::fs::read_to_string(desk.folder.path().join("lines")).unwrap_or_default();
+    text.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn the_pool_daemon_is_told_its_store_and_ends_with_the_daemon() {
+    let desk =
+        start_with("echo $$ $* > $FOLDER/made; mv $FOLDER/made $FOLDER/lines; exec sleep 600");
+    until("it is started", || !lines(&desk).is_empty());
+    let store = desk.client().shared().welcome.store;
+    let (pid, arguments) =
+        lines(&desk)[0].split_once(' ').map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
+    let socket = desk.socket();
+    let expected = format!(
+        "--socket {} --store {store} --cluster etcd://127.0.0.1:1 --node-name test",
+        socket.display()
+    );
+    assert_eq!(arguments, expected);
+    let alive = process(pid.parse().unwrap());
+    desk.stop();
+    assert!(ends(&alive), "it ends with the daemon");
+}
+
+#[test]
+fn a_pool_daemon_that_does_not_end_by_itself_is_killed() {
+    let script = "trap '' TERM; echo $$ > $FOLDER/made; mv $FOLDER/made $FOLDER/lines; \
+                  while :; do sleep 600; done";
+    let desk = start_with(script);
+    until("it is started", || !lines(&desk).is_empty());
+    let alive = process(lines(&desk)[0].parse().unwrap());
+    desk.stop();
+    assert!(ends(&alive), "it ends with the daemon");
+}
+
+#[test]
+fn a_pool_daemon_that_ends_is_started_again_after_growing_pauses() {
+    let desk = start_with("date +%s%N >> $FOLDER/lines");
+    until("it was started four times", || lines(&desk).len() >= 4);
+    let at: Vec<u64> = lines(&desk).iter().map(|line| line.parse().unwrap()).collect();
+    // A busy machine makes a pause longer and never shorter.
+    let pauses = at.windows(2).map(|pair| (pair[1] - pair[0]) / 1_000_000);
+    for (pause, least_ms) in pauses.zip([100, 200, 400]) {
+        assert!(pause >= least_ms, "{pause} ms, at least {least_ms}");
+    }
+    assert_eq!(desk.status().clients, 1, "clients are served all the same");
+    desk.stop();
+}
+
+#[test]
+fn a_store_without_a_pool_starts_no_pool_daemon() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = program(folder.path(), "echo started >> $FOLDER/lines");
+    let desk = launch(folder, &[], &program);
+    let mut client = desk.client();
+    client.put(id(1), b"local");
+    assert_eq!(client.states(&[id(1)]), [ObjectState::Sealed]);
+    assert!(lines(&desk).is_empty());
+    desk.stop();
+}
+
 #[test]
 fn the_seat_is_for_one_process_that_was_started_for_this_store() {
-    let desk = start(POOL);
+    let desk = start_alone();
     let mut client = desk.client();
     let token = client.shared().welcome.store;
     let take = |token| Request::Agent { token, slot: 0 };

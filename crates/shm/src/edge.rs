@@ -103,12 +103,21 @@ pub fn parent_id() -> Option<u32> {
 
 /// Ends a process at once.
 pub fn kill_process(pid: u32) -> io::Result<()> {
+    send_signal(pid, Signal::KILL)
+}
+
+/// Asks a process to end.
+pub fn terminate_process(pid: u32) -> io::Result<()> {
+    send_signal(pid, Signal::TERM)
+}
+
+fn send_signal(pid: u32, signal: Signal) -> io::Result<()> {
     #[cfg(feature = "sim")]
     if simulated::within(|world| world.kill_process(pid)).is_some() {
         return Ok(());
     }
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
-    Ok(rustix::process::kill_process(pid.ok_or(io::ErrorKind::InvalidInput)?, Signal::KILL)?)
+    Ok(rustix::process::kill_process(pid.ok_or(io::ErrorKind::InvalidInput)?, signal)?)
 }
 
 /// A descriptor of the process with this number, which becomes readable when it ends.

@@ -132,9 +132,10 @@ impl<D: Directory> Store<D> {
     }
 
     /// Notes those of a waiter's objects about which the pool is asked. A question that does not
-    /// wait for anything else waits for the answers.
+    /// wait for anything else waits for the answers. The pool daemon itself is told what is here.
     fn note_elsewhere(&mut self, waiter: &mut Waiter, at_once: bool) -> Vec<ObjectId> {
-        if !self.config.pool || !waiter.ids.iter().any(ObjectId::is_pooled) {
+        let is_pooled = self.config.pool && waiter.ids.iter().any(ObjectId::is_pooled);
+        if !is_pooled || self.seat.is_agent(waiter.client) {
             return Vec::new();
         }
         let mut elsewhere = Vec::new();

@@ -370,6 +370,7 @@ impl Core {
                 Done::TierFault(fault) => self.tier.fault = fault,
                 Done::Hardened(ticket, sealed) => self.apply_event(Event::Hardened(ticket, sealed)),
                 Done::Keeper(started) => self.keeper_started(started),
+                Done::PoolDaemon(started) => self.pool_daemon_started(started),
                 Done::Looked(found) => self.looked(found),
             }
         }

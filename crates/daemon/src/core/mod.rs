@@ -57,6 +57,7 @@ use crate::extents::{Extents, Recipients};
 use crate::outbox::Budget;
 use crate::peers::Peers;
 use crate::poll::{Poll, Ready, Source};
+use crate::pool_daemon::PoolDaemon;
 use crate::rings::{REST_EVERY_MS, Rings};
 use crate::sessions::SessionNo;
 use crate::settings::Config;
@@ -145,6 +146,8 @@ pub(crate) struct Core {
     now_ms: u64,
     spinning: SpinPolicy,
     lifetime: Lifetime,
+    /// The pool daemon, where the store belongs to a pool.
+    pool_daemon: Option<PoolDaemon>,
     /// What may wait to be sent to all clients together.
     budget: Arc<Budget>,
     /// Descriptors that clients may not have received.
@@ -181,6 +184,7 @@ impl Core {
         let open_files_max = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         let mut core = Self {
             lifetime: Lifetime::new(Starter::watch(config.starter, &poll)?),
+            pool_daemon: PoolDaemon::of(&config, store_token, edge::now()),
             refuses_descriptors: acceptor.listener().refuse_descriptors(),
             config,
             owner_uid: rustix::process::geteuid().as_raw(),
@@ -269,6 +273,7 @@ impl Core {
         self.flush_all();
         self.part_leaving();
         self.check_keeper(edge::now());
+        self.check_pool_daemon(edge::now());
         // Answers that had to wait for the keeper may be due.
         self.flush_all();
     }
@@ -298,6 +303,7 @@ impl Core {
             Source::Doorbell(_) => {}
             Source::Process(number) => self.process_ended(SessionNo(number)),
             Source::Starter => self.starter_ended(),
+            Source::PoolDaemon => self.pool_daemon_ended(),
         }
     }
 
@@ -361,8 +367,10 @@ impl Core {
         let sending = self.unsent.next_deadline().map(left);
         let dropped = self.dropped_extents.next_deadline().map(left);
         let looking = self.looks.next().map(left);
-        let deadlines = [store, handshake, acceptor, idle, keeper, sending, dropped, name, looking];
-        deadlines.into_iter().flatten().min()
+        let pool = self.pool_daemon.as_ref().and_then(PoolDaemon::next_deadline).map(left);
+        let times = [store, handshake, acceptor, idle, keeper, sending, dropped, name, looking];
+        let deadlines = times.into_iter().chain([pool]);
+        deadlines.flatten().min()
     }
 
     /// Gives the store an event and carries out what it asks for. Events that come up on the way
@@ -400,6 +408,9 @@ impl Core {
     /// The store is over: everything it made is removed.
     pub(crate) fn end(mut self) {
         self.flush_all();
+        if let Some(pool_daemon) = &mut self.pool_daemon {
+            pool_daemon.stop();
+        }
         // Where the name was lost, what is there is another daemon's.
         if self.acceptor.has_its_name()
             && let Err(error) = std::fs::remove_file(&self.config.socket)

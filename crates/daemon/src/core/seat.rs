@@ -1,13 +1,18 @@
 //! The seat of the pool daemon: which process may take it, and what it is sent.
 
+use std::io;
+use std::time::Instant;
+
 use plasmon_proto::Code;
 use plasmon_proto::message::Failure;
 use plasmon_proto::pool::{Call, Origin};
+use plasmon_shm::edge;
 use plasmon_store::event::SealLanded;
 use plasmon_store::{ClientNo, Event};
 
 use super::Core;
 use super::requests::no_index;
+use crate::workers::Done;
 
 impl Core {
     /// A process of the store's owner asks for the seat. It says which store it was started for: a
@@ -30,6 +35,41 @@ impl Core {
             self.unsent.insert(client);
         } else {
             self.expel(client, 0, "this pool daemon does not read what it is told");
+        }
+    }
+
+    /// Starts a pool daemon when one is due and no process has the seat.
+    pub(super) fn check_pool_daemon(&mut self, now: Instant) {
+        let has_agent = self.store.has_agent();
+        let Some(pool_daemon) = &mut self.pool_daemon else { return };
+        if !pool_daemon.is_due(now) {
+            return;
+        }
+        if has_agent {
+            return pool_daemon.put_off(now);
+        }
+        let start = pool_daemon.starter();
+        if let Err(error) = self.workers.aside("plasmon-poolds", || Done::PoolDaemon(start())) {
+            pool_daemon.started(Err(error), &self.poll, now);
+        }
+    }
+
+    /// The pool daemon of the daemon before this one may come back.
+    pub(crate) fn expect_pool_daemon(&mut self) {
+        if let Some(pool_daemon) = &mut self.pool_daemon {
+            pool_daemon.expect_back(edge::now());
+        }
+    }
+
+    pub(super) fn pool_daemon_started(&mut self, started: io::Result<()>) {
+        if let Some(pool_daemon) = &mut self.pool_daemon {
+            pool_daemon.started(started, &self.poll, edge::now());
+        }
+    }
+
+    pub(super) fn pool_daemon_ended(&mut self) {
+        if let Some(pool_daemon) = &mut self.pool_daemon {
+            pool_daemon.ended(&self.poll, edge::now());
         }
     }
 

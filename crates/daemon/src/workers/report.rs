@@ -89,6 +89,8 @@ pub(crate) enum Done {
     Hardened(Ticket, bool),
     /// A keeper was started, or not.
     Keeper(io::Result<KeeperLink>),
+    /// The pool daemon was started, or not.
+    PoolDaemon(io::Result<()>),
     /// Processes of clients that are not connected were looked at.
     Looked(Vec<(SessionCheck, Trace)>),
 }

@@ -31,6 +31,11 @@ impl<D: Directory> Store<D> {
         self.reply(client, request, Reply::Done);
     }
 
+    /// Whether any client has the seat.
+    pub fn has_agent(&self) -> bool {
+        self.seat.agent.is_some()
+    }
+
     /// The client with the seat is gone, or its connection broke.
     pub(crate) fn leave_seat(&mut self, client: ClientNo) {
         if !self.seat.is_agent(client) {

@@ -19,8 +19,12 @@ impl<D: Directory> Store<D> {
 
     /// Copies of free ids may be shown for so long from now on.
     pub(super) fn vouch(&mut self, ms: u64) {
+        let is_shown = self.now_ms < self.seat.vouched_until_ms;
         let until_ms = self.now_ms.saturating_add(ms);
         self.seat.vouched_until_ms = self.seat.vouched_until_ms.max(until_ms);
+        if is_shown {
+            return;
+        }
         let unvouched = |(_, it): &(&ObjectId, &Withheld)| it.reason == Reason::Unvouched;
         let ids: Vec<ObjectId> =
             self.seat.withheld.iter().filter(unvouched).map(|(id, _)| *id).collect();

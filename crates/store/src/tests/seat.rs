@@ -505,6 +505,27 @@ fn only_the_named_incarnation_is_dropped_published_or_kept() {
 }
 
 #[test]
+fn the_agent_reads_what_is_here_and_asks_itself_nothing() {
+    let mut world = World::new(config());
+    let agent = world.agent(1);
+    world.bring(agent, "x", false, false);
+    world.calls();
+    let (x, y) = (free("x"), free("y"));
+    let Reply::Located(located) = world.ask(agent, Request::Get { ids: vec![x, y] }) else {
+        panic!("an answer at once");
+    };
+    let location = located[0].unwrap();
+    assert_eq!((location.sizes.data, located[1]), (10, Err(Unreachable)));
+    assert_eq!(world.calls(), []);
+    // What it reads stays until it has done so.
+    world.tell(agent, Told::Drop { id: x, birth: theirs() });
+    assert!(world.status().used_bytes > 0);
+    let release = Request::Release { serials: vec![location.serial] };
+    assert_eq!(world.ask(agent, release), Reply::Done);
+    assert_eq!(world.status().used_bytes, 0);
+}
+
+#[test]
 fn a_cached_copy_goes_before_others_and_the_pool_is_told() {
     let mut world = World::new(config());
     let agent = world.agent(1);
