@@ -5,7 +5,7 @@
 //! those whose records it keeps for another primary.
 
 mod commit;
-mod ending;
+mod end;
 mod find;
 mod holders;
 mod inventory;

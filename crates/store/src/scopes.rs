@@ -15,7 +15,7 @@
 //! finds a restarted daemon names its scopes again, before it asks anything else. What is there
 //! of them has no known maker then, and counts as that client's by its incarnation.
 
-mod ending;
+mod end;
 
 use std::collections::{BTreeMap, BTreeSet};
 

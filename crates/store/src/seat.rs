@@ -8,29 +8,29 @@
 //!                                            └─► Sought: what became of it      (seeks.rs)
 //!  a client seals a free id             withheld ── Commit ──► Committed        (commits.rs)
 //!  a client puts an id with a home      shown ───── Commit ──► Committed
-//!  a client deletes                     Delete ──► Drop of each copy, Deleted  (forwarding.rs)
+//!  a client deletes                     Delete ──► Drop of each copy, Deleted  (forward.rs)
 //!  a copy goes, for whatever reason     Ended                                  (copies.rs)
 //! ```
 //!
 //! A copy that clients must not see is *withheld*: its entry in the index is hidden, and it is
 //! neither evicted nor spilled. Three reasons: the directory of the pool has not accepted it yet,
 //! the pool daemon says when it is published, or it has a free id and the pool daemon has not
-//! vouched for such copies for too long (vouching.rs).
+//! vouched for such copies for too long (vouch.rs).
 //!
 //! While no client has the seat, what waits for an answer waits at most [`ABSENCE_MS`] and then
 //! ends as *unreachable*, never as absent. A client that takes the seat is told every copy first,
-//! then what waits (taking.rs).
+//! then what waits (agent.rs).
 //!
 //! A pooled object has no time to live, no members, is no member and is not owned: the pool ends
 //! objects, and a node alone cannot.
 
+mod agent;
 mod commits;
 mod copies;
-mod forwarding;
+mod forward;
 mod landings;
 mod seeks;
-mod taking;
-mod vouching;
+mod vouch;
 
 use std::collections::BTreeMap;
 

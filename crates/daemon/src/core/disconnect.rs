@@ -4,7 +4,7 @@
 //! something else: the end of a ring, the reply to another client. It goes when the turn is over.
 //! So a thousand clients that end at once are a thousand steps of one loop and not of the stack.
 
-mod closing;
+mod close;
 
 use std::collections::BTreeMap;
 use std::time::Duration;

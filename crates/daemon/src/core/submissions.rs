@@ -1,6 +1,6 @@
 //! The submissions in the rings of clients, and their latest reads.
 
-mod draining;
+mod drain;
 
 use std::collections::VecDeque;
 

@@ -22,7 +22,6 @@
 
 mod allocation;
 mod budget;
-mod carving;
 mod domain;
 mod extents;
 mod growing_extents;
@@ -30,6 +29,7 @@ mod holes;
 mod leases;
 mod page;
 mod place;
+mod ranges;
 mod retained;
 mod takeover;
 

@@ -5,7 +5,7 @@ use plasmon_proto::object::{Sizes, Traits};
 use plasmon_proto::pool::{Call, Refusal};
 use plasmon_proto::{Attributes, Code, ObjectId};
 
-use super::taking::content_of;
+use super::agent::content_of;
 use super::{Reason, no_pool};
 use crate::asker::Asker;
 use crate::event::ClientNo;
