@@ -2,7 +2,7 @@
 
 use plasmon_proto::message::{ExtentId, Filter, Landing, Request};
 use plasmon_proto::object::{Sizes, Traits};
-use plasmon_proto::pool::{Birth, Fate, Refusal, Told};
+use plasmon_proto::pool::{Birth, Fate, Refusal, Slot, Told};
 use plasmon_proto::{Attributes, Name, ObjectId, Policy};
 
 use crate::Input;
@@ -89,7 +89,7 @@ fn rare(input: &mut Input<'_>, ids: Vec<ObjectId>) -> Request {
             Request::Scope { scope, ids, again }
         }
         4 => Request::EndScope { scope: input.byte().into(), publish: input.byte() % 2 == 0 },
-        5 => Request::Agent { token: input.word(), slot: input.byte().into() },
+        5 => Request::Agent { token: input.word(), slot: Slot(input.byte().into()) },
         6 => Request::Tell { told: (0..input.below(4)).map(|_| told(input)).collect() },
         7 => Request::Land(Landing {
             id: pooled_id(input),
@@ -115,7 +115,7 @@ pub fn pooled_id(input: &mut Input<'_>) -> ObjectId {
 }
 
 fn birth(input: &mut Input<'_>) -> Birth {
-    let (slot, boot) = (input.below(3) as u16, input.below(2) as u64);
+    let (slot, boot) = (Slot(input.below(3) as u16), input.below(2) as u64);
     Birth { slot, boot, serial: input.byte().into() }
 }
 
@@ -128,11 +128,11 @@ pub fn told(input: &mut Input<'_>) -> Told {
             Told::Sought { id, number: input.byte().into(), fate: fates[input.below(5)] }
         }
         1 => {
-            let results = [Ok(()), Err(Refusal::Exists), Err(Refusal::InUse(1))];
+            let results = [Ok(()), Err(Refusal::Exists), Err(Refusal::InUse(Slot(1)))];
             Told::Committed { id, serial: birth.serial, result: results[input.below(3)] }
         }
-        2 => Told::Deleted(id),
-        3 => Told::DeleteUnreachable(id),
+        2 => Told::Deleted { id, number: input.byte().into() },
+        3 => Told::DeleteUnreachable { id, number: input.byte().into() },
         4 => Told::Drop { id, birth },
         5 => Told::Publish { id, birth },
         6 => Told::Keep { id, birth },

@@ -11,7 +11,7 @@ use std::time::Duration;
 use plasmon_client::{Client, Code, ConnectOptions, Name, ObjectState, PutOptions, StartOptions};
 use plasmon_proto::frame::{FromDaemon, decode_from_daemon, encode_request};
 use plasmon_proto::message::{Hello, PROTOCOL_VERSION, Push, Reply, Request};
-use plasmon_proto::pool::{Birth, Call, Fate, Told};
+use plasmon_proto::pool::{Birth, Call, Fate, Slot, Told};
 use plasmon_shm::Connection;
 use plasmon_testkit::{TEST_TIMEOUT, pattern, plasmond};
 
@@ -54,7 +54,7 @@ fn agent(socket: &Path) -> Receiver<Call> {
         panic!("a welcome");
     };
     let boot = welcome.store;
-    send(&connection, &Request::Agent { token: boot, slot: 0 }).unwrap();
+    send(&connection, &Request::Agent { token: boot, slot: Slot(0) }).unwrap();
     assert_eq!(receive(&connection), Some(FromDaemon::Reply(2, Reply::Done)));
     send(&connection, &Request::Tell { told: vec![Told::Vouch { ms: 3_600_000 }] }).unwrap();
     std::thread::spawn(move || {
@@ -65,16 +65,16 @@ fn agent(socket: &Path) -> Receiver<Call> {
             for call in calls {
                 match call {
                     Call::Commit { id, serial, .. } => {
-                        births.insert(id, Birth { slot: 0, boot, serial });
+                        births.insert(id, Birth { slot: Slot(0), boot, serial });
                         answers.push(Told::Committed { id, serial, result: Ok(()) });
                     }
                     Call::Seek { id, number, .. } => {
                         answers.push(Told::Sought { id, number, fate: Fate::Absent });
                     }
-                    Call::Delete(id) => {
+                    Call::Delete { id, number } => {
                         let birth = births.remove(&id);
                         answers.extend(birth.map(|birth| Told::Drop { id, birth }));
-                        answers.push(Told::Deleted(id));
+                        answers.push(Told::Deleted { id, number });
                     }
                     _ => {}
                 }

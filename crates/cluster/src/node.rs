@@ -2,27 +2,12 @@
 
 use std::fmt;
 
+pub use plasmon_proto::pool::Slot;
 use serde::{Deserialize, Serialize};
 
 use crate::limits::{
     ADDRESS_BYTES_MAX, ADDRESSES_MAX, NODE_NAME_BYTES_MAX, WEIGHT_MAX, ZONE_BYTES_MAX,
 };
-
-/// A node's number in the map. It is never given to another node, so that a slot in an id or in a
-/// message means one node for ever.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Slot(pub u16);
-
-impl Slot {
-    /// Not a node: in an id, that it has no home; in an encoded map, an empty place.
-    pub const NONE: Self = Self(u16::MAX);
-}
-
-impl fmt::Display for Slot {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
 
 /// The number of a map; each map that replaces another has the next one.
 #[derive(

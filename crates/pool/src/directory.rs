@@ -184,7 +184,7 @@ impl Directory {
         }
         match led.record(&id).map(|record| record.state) {
             Some(State::Pending | State::Live) => commit::ask_holders(led, cx, id),
-            Some(State::Dead | State::Withdrawn) => ending::ask_to_drop(led, cx, id),
+            Some(State::Dead | State::Withdrawn) => end::ask_to_drop(led, cx, id),
             Some(State::Lost) | None => {}
         }
     }
@@ -196,7 +196,7 @@ impl Directory {
             match led.record(&id).map(|record| record.state) {
                 Some(State::Pending) => commit::advance(led, cx, id),
                 Some(State::Live) => repair::advance(led, cx, id),
-                Some(State::Dead | State::Withdrawn) => ending::advance(led, cx, id),
+                Some(State::Dead | State::Withdrawn) => end::advance(led, cx, id),
                 Some(State::Lost) | None => {
                     led.work.remove(&id);
                 }
@@ -342,7 +342,7 @@ impl Directory {
             Message::Gone { id, birth } => {
                 let led = self.led.get_mut(&Map::group_of(&id));
                 if let Some(led) = led.filter(|led| led.is_active()) {
-                    ending::gone(led, cx, from, id, birth);
+                    end::gone(led, cx, from, id, birth);
                     self.advance(cx, id);
                 }
             }
@@ -385,7 +385,7 @@ impl Directory {
             Message::Find { id, question, watch } => {
                 find::received(led, cx, from, id, question, watch);
             }
-            Message::Delete { id, birth } => ending::received(led, cx, from, id, birth),
+            Message::Delete { id, birth } => end::received(led, cx, from, id, birth),
             Message::Held { id, birth, outcome } => {
                 commit::held(led, cx, from, id, birth, outcome);
             }

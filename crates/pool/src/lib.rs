@@ -52,8 +52,9 @@
 //!   [`Event::LeaseLost`], then [`Event::Lease`] and the newest map. [`Event::Lease`] has the point
 //!   until which the node may decide: when the keep-alive was *sent*, plus the time to live, less
 //!   the fence. An incarnation is never used again, and the one in [`Config`] is the map's.
-//! * *The store.* At the start each pooled copy that it has is told ([`Call::Has`]), then what its
-//!   clients wait for once more: commits, seeks and deletes that are not answered. What the store
+//! * *The store.* At the start each pooled copy that it has is told ([`Call::Has`]), before the
+//!   first map; then what its clients wait for once more: commits, seeks and deletes that are not
+//!   answered. What the store
 //!   says arrives in the order in which it said it. It numbers seeks, and deletes; an answer ends
 //!   all calls of the id up to its number. A seek lasts until [`Call::Unseek`].
 //! * *Copies.* [`Effect::Land`] is answered with [`Event::Landed`]; there is room for one object of

@@ -1,5 +1,7 @@
 //! The limits of one node, each with its reason.
 
+pub use plasmon_proto::limits::{SEGMENT_BYTES, SEGMENTS_MAX};
+
 /// Bytes of an encoded envelope.
 pub const ENVELOPE_BYTES_MAX: usize = 1 << 20;
 
@@ -8,7 +10,7 @@ pub const ENVELOPE_BYTES_MAX: usize = 1 << 20;
 pub const MESSAGES_MAX: usize = 1024;
 
 /// Copies of one object, and so holders in its record.
-pub const COPIES_MAX: usize = 8;
+pub const COPIES_MAX: usize = plasmon_proto::limits::COPIES_MAX as usize;
 
 /// Nodes that one answer names as sources.
 pub const SOURCES_MAX: usize = 4;
@@ -18,12 +20,6 @@ pub const INVENTORY_ENTRIES_MAX: usize = 1024;
 
 /// Ranges of segments in one request to read; what does not fit is asked for in the next.
 pub const READ_RANGES_MAX: usize = 1024;
-
-/// Bytes of a segment, the unit of a transfer that is checked and asked for again.
-pub const SEGMENT_BYTES: u64 = 1 << 20;
-
-/// Segments of the largest object that is pulled.
-pub const SEGMENTS_MAX: u64 = 1 << 24;
 
 /// Records that one node keeps.
 pub const RECORDS_MAX: usize = 10_000_000;

@@ -212,10 +212,8 @@ impl Node {
                 self.vouching.verified(&id);
                 self.send_gone(now, id, birth);
             }
-            Call::Kept { id, birth } => {
-                if self.copies.of(&id, birth).is_some() {
-                    self.send_held(now, id, birth, HoldOutcome::Held);
-                }
+            Call::Kept { id, birth } if self.copies.of(&id, birth).is_some() => {
+                self.send_held(now, id, birth, HoldOutcome::Held);
             }
             Call::Has { id, birth, content, visible } => {
                 if visible && id.home().is_some() && birth.slot == self.view.me() {
@@ -224,6 +222,8 @@ impl Node {
                 }
                 self.copies.insert(id, Copy { birth, content, visible });
             }
+            // The daemon that drives this node gives it maps only after the end of the inventory.
+            Call::Kept { .. } | Call::InventoryEnd => {}
         }
     }
 

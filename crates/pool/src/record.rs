@@ -1,49 +1,10 @@
 //! What the directory knows of one object.
 
 use plasmon_cluster::{Epoch, Slot};
+pub use plasmon_proto::pool::{Birth, Content};
 use serde::{Deserialize, Serialize};
 
-use crate::limits::{COPIES_MAX, SEGMENT_BYTES, SEGMENTS_MAX};
-
-/// One incarnation of an id in the whole pool. An id that is deleted and created again has another
-/// birth, so that a late message about the first can do nothing to the second.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Birth {
-    /// The node where it was made.
-    pub slot: Slot,
-    /// The token of that node's store.
-    pub boot: u64,
-    /// The serial of the incarnation in that store.
-    pub serial: u64,
-}
-
-/// What an object's bytes are, as far as moving them needs it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Content {
-    /// Bytes of the data.
-    pub data_bytes: u64,
-    /// Bytes of the metadata.
-    pub metadata_bytes: u32,
-    /// The CRC-32C of the table that has the CRC-32C of each segment.
-    pub table_crc: u32,
-}
-
-impl Content {
-    /// All bytes.
-    pub fn bytes(&self) -> u64 {
-        self.data_bytes.saturating_add(u64::from(self.metadata_bytes))
-    }
-
-    /// How many segments a transfer of it has; an empty object has one.
-    pub fn segments(&self) -> u32 {
-        self.bytes().div_ceil(SEGMENT_BYTES).clamp(1, SEGMENTS_MAX) as u32
-    }
-
-    /// Whether it is small enough for a transfer.
-    pub fn is_movable(&self) -> bool {
-        self.bytes() <= SEGMENT_BYTES * SEGMENTS_MAX
-    }
-}
+use crate::limits::COPIES_MAX;
 
 /// Orders the updates of one record: by the map since which the primary leads, then by its count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -103,17 +64,6 @@ pub(crate) fn is_copies(copies: u8, copies_min: u8) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn segments_at_and_past_their_border() {
-        let content = |data_bytes| Content { data_bytes, ..Content::default() };
-        assert_eq!(content(0).segments(), 1);
-        assert_eq!(content(SEGMENT_BYTES).segments(), 1);
-        assert_eq!(content(SEGMENT_BYTES + 1).segments(), 2);
-        let most = SEGMENT_BYTES * SEGMENTS_MAX;
-        assert_eq!(u64::from(content(most).segments()), SEGMENTS_MAX);
-        assert!(content(most).is_movable() && !content(most + 1).is_movable());
-    }
 
     #[test]
     fn copies_at_and_past_their_limits() {

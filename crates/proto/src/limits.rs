@@ -51,6 +51,12 @@ pub const COPIES_MAX: u8 = 8;
 /// Calls in one message to the pool daemon, and answers in one of its messages: they fit a frame.
 pub const CALLS_MAX: usize = 512;
 
+/// Bytes of a segment, the unit in which content of pooled objects moves between nodes.
+pub const SEGMENT_BYTES: u64 = 1 << 20;
+
+/// Segments of the largest object that moves between nodes.
+pub const SEGMENTS_MAX: u64 = 1 << 24;
+
 /// Calls that wait for a pool daemon that does not read them, before it is disconnected; it is told
 /// what is here when it comes back.
 pub const CALLS_QUEUED_MAX: usize = 1 << 20;

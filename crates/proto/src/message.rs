@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::code::Code;
 use crate::id::ObjectId;
 use crate::object::{Level, ObjectInfo, ObjectState, Sizes, Traits};
-use crate::pool::{Birth, Call, Told};
+use crate::pool::{Birth, Call, Slot, Told};
 
 /// The version that both sides must share.
 pub const PROTOCOL_VERSION: u32 = 4;
@@ -385,7 +385,7 @@ pub enum Request {
         /// What the daemon gave it at its start.
         token: u64,
         /// The slot of this node.
-        slot: u16,
+        slot: Slot,
     },
     /// What the pool daemon answers. Answer: [`Reply::Done`].
     Tell {

@@ -206,6 +206,19 @@ impl Attributes {
         name.is_none() && ttl_ms.is_none() && members.is_empty() && pool.is_none()
     }
 
+    /// The attributes of a copy of this object on another node, which say where it was made. What
+    /// depends on a clock or on other objects is left to the node where it was made.
+    #[must_use]
+    pub fn of_copy(&self, birth: Birth) -> Self {
+        let Birth { slot, boot, serial } = birth;
+        let (copies, copies_min, class) = self
+            .pool
+            .map_or((1, 1, Durability::Memory), |pool| (pool.copies, pool.copies_min, pool.class));
+        let origin = Some(Origin { slot, boot });
+        let pool = PoolAttributes { copies, copies_min, class, origin, serial };
+        Self { name: self.name.clone(), pool: Some(pool), ..Self::default() }
+    }
+
     /// The stored form; nothing for empty attributes.
     pub fn encode(&self) -> Vec<u8> {
         if self.is_empty() {
@@ -357,6 +370,7 @@ pub struct ObjectInfo {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pool::Slot;
 
     #[test]
     fn attributes_come_back_and_hostile_ones_do_not() {
@@ -384,7 +398,7 @@ mod tests {
         let local = Attributes { name, ttl_ms: Some(300), ..Attributes::default() };
         assert_eq!(hex(&local.encode()), "01026e73017801ac0200");
 
-        let origin = Some(Origin { slot: 3, boot: 4 });
+        let origin = Some(Origin { slot: Slot(3), boot: 4 });
         let class = Durability::Memory;
         let pool = PoolAttributes { copies: 2, copies_min: 1, class, origin, serial: 300 };
         let pooled = Attributes { pool: Some(pool), ..local.clone() };
@@ -406,12 +420,12 @@ mod tests {
 
     #[test]
     fn the_birth_of_a_copy_is_that_of_its_origin() {
-        let here = Origin { slot: 1, boot: 2 };
+        let here = Origin { slot: Slot(1), boot: 2 };
         let class = Durability::default();
         let made = PoolAttributes { copies: 1, copies_min: 1, class, origin: None, serial: 7 };
-        assert_eq!(made.birth(here), Birth { slot: 1, boot: 2, serial: 7 });
-        let brought = PoolAttributes { origin: Some(Origin { slot: 3, boot: 4 }), ..made };
-        assert_eq!(brought.birth(here), Birth { slot: 3, boot: 4, serial: 7 });
+        assert_eq!(made.birth(here), Birth { slot: Slot(1), boot: 2, serial: 7 });
+        let brought = PoolAttributes { origin: Some(Origin { slot: Slot(3), boot: 4 }), ..made };
+        assert_eq!(brought.birth(here), Birth { slot: Slot(3), boot: 4, serial: 7 });
     }
 
     #[test]

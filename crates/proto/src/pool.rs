@@ -14,18 +14,36 @@
 //!                                                <---------------- Drop of each copy, Deleted
 //! ```
 //!
-//! [`Call`] and [`Told`] are like those of `crates/pool`, with two differences: a slot is a bare
-//! number, and deletes have no number here, by which that crate tells the answer to an earlier one.
+//! The node of the pool in `crates/pool` takes and gives the same values.
+
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 use crate::id::ObjectId;
+use crate::limits::{SEGMENT_BYTES, SEGMENTS_MAX};
+
+/// A node's number in the map of its pool. It is never given to another node, so that a slot in an
+/// id or in a message means one node for ever.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Slot(pub u16);
+
+impl Slot {
+    /// Not a node: in an id, that it has no home; in an encoded map, an empty place.
+    pub const NONE: Self = Self(u16::MAX);
+}
+
+impl fmt::Display for Slot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
 
 /// Where an object was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Origin {
     /// The slot of the node.
-    pub slot: u16,
+    pub slot: Slot,
     /// The number of its store ([`crate::message::Welcome::store`]).
     pub boot: u64,
 }
@@ -35,7 +53,7 @@ pub struct Origin {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Birth {
     /// The slot of the node where it was made.
-    pub slot: u16,
+    pub slot: Slot,
     /// The number of that node's store ([`crate::message::Welcome::store`]).
     pub boot: u64,
     /// What tells it from other incarnations of the id that were made there
@@ -44,19 +62,45 @@ pub struct Birth {
     pub serial: u64,
 }
 
-/// What an object's bytes are, as far as moving them needs it.
+/// What an object's bytes are, as far as moving them needs it. They move in the order in which a
+/// copy has them in memory: data, metadata, attributes. The attributes are those of a copy
+/// ([`crate::Attributes::of_copy`]) wherever the bytes come from, so that every node sends the
+/// same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Content {
     /// Bytes of the data.
     pub data_bytes: u64,
     /// Bytes of the metadata.
     pub metadata_bytes: u32,
+    /// Bytes of the encoded attributes of a copy.
+    pub attributes_bytes: u32,
+    /// What kind of value the bytes hold ([`crate::object::Traits::tag`]).
+    pub tag: u8,
     /// The CRC-32C of the table that has the CRC-32C of each segment. The store reads no objects:
     /// it says 0, and the pool daemon computes it.
     pub table_crc: u32,
 }
 
-/// How urgent a client's question is, the most urgent first. `crates/pool` has two more of its own.
+impl Content {
+    /// All bytes.
+    pub fn bytes(&self) -> u64 {
+        let rest = u64::from(self.metadata_bytes) + u64::from(self.attributes_bytes);
+        self.data_bytes.saturating_add(rest)
+    }
+
+    /// How many segments a transfer of it has; an empty object has one.
+    pub fn segments(&self) -> u32 {
+        self.bytes().div_ceil(SEGMENT_BYTES).clamp(1, SEGMENTS_MAX) as u32
+    }
+
+    /// Whether it is small enough for a transfer.
+    pub fn is_movable(&self) -> bool {
+        self.bytes() <= SEGMENT_BYTES * SEGMENTS_MAX
+    }
+}
+
+/// How urgent it is to bring an object here, the most urgent first. The last two are the pool
+/// daemon's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Class {
     /// A client needs it now.
@@ -65,6 +109,10 @@ pub enum Class {
     Wait,
     /// A client will need it.
     Prefetch,
+    /// A commit needs another copy.
+    Replica,
+    /// A copy was lost.
+    Repair,
 }
 
 /// What the store tells the pool daemon.
@@ -98,7 +146,12 @@ pub enum Call {
         copies_min: u8,
     },
     /// A client deletes a pooled object.
-    Delete(ObjectId),
+    Delete {
+        /// The object.
+        id: ObjectId,
+        /// The number of the call; calls are numbered in order.
+        number: u64,
+    },
     /// A local copy is not there any more: dropped as asked, evicted, or found damaged.
     Ended {
         /// The object.
@@ -124,6 +177,10 @@ pub enum Call {
         /// Whether clients can see it.
         visible: bool,
     },
+    /// Every copy that was here when the pool daemon took the seat has been told, and what clients
+    /// wait for. Before this it answers other nodes nothing: it would miss copies, and end those
+    /// that are being committed.
+    InventoryEnd,
 }
 
 /// What became of a sought object.
@@ -150,8 +207,8 @@ pub enum Refusal {
     NotEnoughNodes,
     /// No node has room for the copies that it needs at least.
     StoreFull,
-    /// The id was deleted, and the node in this slot may still have a copy of the deleted object.
-    InUse(u16),
+    /// The id was deleted, and this node may still have a copy of the deleted object.
+    InUse(Slot),
     /// The node was alone for too long. The commit may have succeeded or not; the object is gone
     /// from here.
     Unreachable,
@@ -179,10 +236,21 @@ pub enum Told {
         /// How it ended.
         result: Result<(), Refusal>,
     },
-    /// The object that a client wanted to delete is deleted, or did not exist.
-    Deleted(ObjectId),
-    /// The delete could not be finished in time; it may still happen.
-    DeleteUnreachable(ObjectId),
+    /// The object that clients wanted to delete is deleted, or did not exist, for the calls up to
+    /// this number.
+    Deleted {
+        /// The object.
+        id: ObjectId,
+        /// The last call that this answers.
+        number: u64,
+    },
+    /// The deletes up to this number could not be finished in time; they may still happen.
+    DeleteUnreachable {
+        /// The object.
+        id: ObjectId,
+        /// The last call that this answers.
+        number: u64,
+    },
     /// End this copy, then say [`Call::Ended`].
     Drop {
         /// The object.
@@ -220,7 +288,7 @@ pub(crate) mod tests {
     use crate::object::{Sizes, Traits};
 
     const ID: ObjectId = ObjectId::pooled([0xff; 12], Some(0xfffe));
-    const BIRTH: Birth = Birth { slot: u16::MAX, boot: u64::MAX, serial: u64::MAX };
+    const BIRTH: Birth = Birth { slot: Slot::NONE, boot: u64::MAX, serial: u64::MAX };
 
     pub(crate) fn landing() -> Landing {
         Landing {
@@ -237,11 +305,28 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn segments_at_and_past_their_border() {
+        let content = |data_bytes| Content { data_bytes, ..Content::default() };
+        assert_eq!(content(0).segments(), 1);
+        assert_eq!(content(SEGMENT_BYTES).segments(), 1);
+        assert_eq!(content(SEGMENT_BYTES + 1).segments(), 2);
+        let most = SEGMENT_BYTES * SEGMENTS_MAX;
+        assert_eq!(u64::from(content(most).segments()), SEGMENTS_MAX);
+        assert!(content(most).is_movable() && !content(most + 1).is_movable());
+    }
+
+    #[test]
     fn the_largest_messages_fit_a_frame() {
-        let content = Content { data_bytes: u64::MAX, metadata_bytes: !0, table_crc: !0 };
+        let content = Content {
+            data_bytes: u64::MAX,
+            metadata_bytes: !0,
+            attributes_bytes: !0,
+            tag: !0,
+            table_crc: !0,
+        };
         let has = Call::Has { id: ID, birth: BIRTH, content, visible: true };
         let calls = postcard::to_allocvec(&Push::Calls(vec![has; CALLS_MAX])).unwrap();
-        let refused = Err(Refusal::InUse(u16::MAX));
+        let refused = Err(Refusal::InUse(Slot::NONE));
         let told = Told::Committed { id: ID, serial: u64::MAX, result: refused };
         let told = postcard::to_allocvec(&Request::Tell { told: vec![told; CALLS_MAX] }).unwrap();
         let head = 64;
@@ -252,8 +337,9 @@ pub(crate) mod tests {
     #[test]
     fn messages_come_back_and_their_bytes_are_a_format() {
         let id = ObjectId::pooled([7; 12], None);
-        let birth = Birth { slot: 3, boot: 4, serial: 300 };
-        let content = Content { data_bytes: 5, metadata_bytes: 6, table_crc: 7 };
+        let birth = Birth { slot: Slot(3), boot: 4, serial: 300 };
+        let content =
+            Content { data_bytes: 5, metadata_bytes: 6, attributes_bytes: 8, tag: 9, table_crc: 7 };
         let calls = [
             (
                 Call::Seek { id, number: 8, class: Class::Get },
@@ -262,22 +348,23 @@ pub(crate) mod tests {
             (Call::Unseek(id), "01070707070707070707070707ffff40706f6f6c00"),
             (
                 Call::Commit { id, serial: 300, content, copies: 2, copies_min: 1 },
-                "02070707070707070707070707ffff40706f6f6c00ac020506070201",
+                "02070707070707070707070707ffff40706f6f6c00ac0205060809070201",
             ),
-            (Call::Delete(id), "03070707070707070707070707ffff40706f6f6c00"),
+            (Call::Delete { id, number: 8 }, "03070707070707070707070707ffff40706f6f6c0008"),
             (Call::Ended { id, birth }, "04070707070707070707070707ffff40706f6f6c000304ac02"),
             (Call::Kept { id, birth }, "05070707070707070707070707ffff40706f6f6c000304ac02"),
             (
                 Call::Has { id, birth, content, visible: true },
-                "06070707070707070707070707ffff40706f6f6c000304ac0205060701",
+                "06070707070707070707070707ffff40706f6f6c000304ac02050608090701",
             ),
+            (Call::InventoryEnd, "07"),
         ];
         for (call, golden) in calls {
             let bytes = postcard::to_allocvec(&call).unwrap();
             assert_eq!(hex(&bytes), golden, "{call:?}");
             assert_eq!(postcard::from_bytes(&bytes), Ok(call));
         }
-        let result = Err(Refusal::InUse(9));
+        let result = Err(Refusal::InUse(Slot(9)));
         let told = [
             (
                 Told::Sought { id, number: 8, fate: Fate::Unreachable },
@@ -287,8 +374,11 @@ pub(crate) mod tests {
                 Told::Committed { id, serial: 300, result },
                 "01070707070707070707070707ffff40706f6f6c00ac02010309",
             ),
-            (Told::Deleted(id), "02070707070707070707070707ffff40706f6f6c00"),
-            (Told::DeleteUnreachable(id), "03070707070707070707070707ffff40706f6f6c00"),
+            (Told::Deleted { id, number: 8 }, "02070707070707070707070707ffff40706f6f6c0008"),
+            (
+                Told::DeleteUnreachable { id, number: 8 },
+                "03070707070707070707070707ffff40706f6f6c0008",
+            ),
             (Told::Drop { id, birth }, "04070707070707070707070707ffff40706f6f6c000304ac02"),
             (Told::Publish { id, birth }, "05070707070707070707070707ffff40706f6f6c000304ac02"),
             (Told::Keep { id, birth }, "06070707070707070707070707ffff40706f6f6c000304ac02"),
@@ -303,10 +393,10 @@ pub(crate) mod tests {
 
     #[test]
     fn the_requests_of_the_seat_follow_all_others() {
-        let birth = Birth { slot: 3, boot: 4, serial: 300 };
+        let birth = Birth { slot: Slot(3), boot: 4, serial: 300 };
         let id = ObjectId::pooled([7; 12], None);
         let requests = [
-            Request::Agent { token: 1, slot: 2 },
+            Request::Agent { token: 1, slot: Slot(2) },
             Request::Tell { told: vec![Told::Vouch { ms: 1 }] },
             Request::Land(landing()),
             Request::SealLanded { id, birth, visible: true, keep: false },

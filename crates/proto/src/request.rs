@@ -256,6 +256,7 @@ mod tests {
     use super::*;
     use crate::message::ExtentId;
     use crate::object::{Sizes, Traits};
+    use crate::pool::Slot;
 
     const ID: ObjectId = ObjectId::new([7; 20]);
 
@@ -282,7 +283,7 @@ mod tests {
             (Request::Delete { ids: ids(1) }, Class::Write, Cost::Light),
             (Request::Shutdown, Class::Owner, Cost::Light),
             (Request::ShutdownUnused, Class::Owner, Cost::Light),
-            (Request::Agent { token: 1, slot: 2 }, Class::Owner, Cost::Light),
+            (Request::Agent { token: 1, slot: Slot(2) }, Class::Owner, Cost::Light),
             (Request::Land(crate::pool::tests::landing()), Class::Owner, Cost::Memory),
         ];
         for (request, class, cost) in cases {

@@ -38,6 +38,17 @@ impl<G> CountedView<G> {
         self.part(self.location.sizes.data, self.location.sizes.metadata)
     }
 
+    /// The object's data and metadata, which follow each other.
+    pub fn content(&self) -> &[u8] {
+        self.part(0, self.location.sizes.data + self.location.sizes.metadata)
+    }
+
+    /// The object's encoded attributes.
+    pub fn attributes(&self) -> &[u8] {
+        let sizes = self.location.sizes;
+        self.part(sizes.data + sizes.metadata, sizes.attributes)
+    }
+
     /// What the daemon said about the object.
     pub fn location(&self) -> &Location {
         &self.location
@@ -81,6 +92,7 @@ mod tests {
         };
         let view = CountedView::new(map.clone(), location(4087), ()).unwrap();
         assert_eq!((view.data(), view.metadata()), (&b"data"[..], &b"M+"[..]));
+        assert_eq!((view.content(), view.attributes()), (&b"dataM+"[..], &b"att"[..]));
         assert!(CountedView::new(map.clone(), location(4088), ()).is_none());
         assert!(CountedView::new(map, location(u64::MAX), ()).is_none());
     }

@@ -150,7 +150,7 @@ impl<D: Directory> Store<D> {
                 } else if self.objects.pending_objects.get(&id).is_some() {
                     self.abort(client, &id).map_err(|code| (code, id))
                 } else {
-                    self.forward_delete(&id, None);
+                    self.forward_delete(&id);
                     Ok(())
                 }
             }

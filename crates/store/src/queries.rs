@@ -2,11 +2,12 @@
 
 use plasmon_proto::limits::{LIST_PAGE_MAX, REQUEST_IDS_MAX};
 use plasmon_proto::message::{Failure, Filter, Reply};
-use plasmon_proto::object::{Level, ObjectInfo};
+use plasmon_proto::object::{Level, ObjectInfo, Policy, Traits};
 use plasmon_proto::{Code, ObjectId, ObjectState};
 
 use crate::construction::Construction;
 use crate::deletes::too_many_ids;
+use crate::extras::Extras;
 use crate::ports::{Directory, Entry};
 use crate::records::{EXTRAS, HIDDEN, LISTED};
 use crate::sessions::Sessions;
@@ -166,7 +167,7 @@ impl<D: Directory> Store<D> {
         ObjectInfo {
             state: ObjectState::Sealed,
             sizes: entry.meta.sizes,
-            traits: entry.meta.traits,
+            traits: traits_of(entry.meta.traits, extras),
             name: extras.and_then(|it| it.attributes.name.clone()),
             created_ms: entry.meta.created_ms,
             construct_ms: entry.meta.construct_ms,
@@ -195,7 +196,7 @@ impl<D: Directory> Store<D> {
         ObjectInfo {
             state: spilled.state(),
             sizes: spilled.meta.sizes,
-            traits: spilled.meta.traits,
+            traits: traits_of(spilled.meta.traits, Some(&spilled.extras)),
             name: spilled.extras.attributes.name.clone(),
             created_ms: spilled.meta.created_ms,
             construct_ms: spilled.meta.construct_ms,
@@ -251,4 +252,10 @@ impl Page<'_> {
             self.infos.push(info());
         }
     }
+}
+
+/// A copy that its pool keeps is not evicted, whatever its policy was.
+fn traits_of(traits: Traits, extras: Option<&Extras>) -> Traits {
+    let is_kept = extras.is_some_and(|extras| extras.is_kept);
+    Traits { policy: if is_kept { Policy::Keep } else { traits.policy }, ..traits }
 }

@@ -57,9 +57,12 @@ pub(crate) struct Seat {
     seeks: BTreeMap<ObjectId, Seek>,
     /// The number of the last question about one.
     last_number: u64,
-    /// Ids that clients want deleted, and the requests that wait for that.
+    /// Ids that clients want deleted, and the numbers of the calls for that which are not answered,
+    /// in order.
     deletes: BTreeMap<ObjectId, Vec<u64>>,
+    /// The requests that wait, by the number of their calls.
     delete_requests: BTreeMap<u64, DeleteRequest>,
+    /// The number of the last call.
     last_delete: u64,
     /// Copies that clients must not see.
     withheld: BTreeMap<ObjectId, Withheld>,

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use plasmon_proto::Code;
 use plasmon_proto::message::Failure;
-use plasmon_proto::pool::{Call, Origin};
+use plasmon_proto::pool::{Call, Origin, Slot};
 use plasmon_shm::edge;
 use plasmon_store::event::SealLanded;
 use plasmon_store::{ClientNo, Event};
@@ -17,7 +17,7 @@ use crate::workers::Done;
 impl Core {
     /// A process of the store's owner asks for the seat. It says which store it was started for: a
     /// pool daemon that outlived its store must not speak for the next one at its socket.
-    pub(super) fn give_seat(&mut self, client: ClientNo, number: u64, token: u64, slot: u16) {
+    pub(super) fn give_seat(&mut self, client: ClientNo, number: u64, token: u64, slot: Slot) {
         let boot = self.keeping.store_token;
         if token != boot {
             let detail = "this pool daemon was started for another store";

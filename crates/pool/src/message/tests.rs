@@ -14,7 +14,7 @@ fn birth() -> Birth {
 }
 
 fn content() -> Content {
-    Content { data_bytes: 5, metadata_bytes: 6, table_crc: 7 }
+    Content { data_bytes: 5, metadata_bytes: 6, attributes_bytes: 8, tag: 9, table_crc: 7 }
 }
 
 fn record() -> Record {
@@ -78,22 +78,22 @@ fn the_bytes_of_messages_stay_as_they_are() {
     let head = "0100ac02020101";
     let id = "010101010101010101010101ffff40706f6f6c00";
     let golden = [
-        format!("00{id}02030405060702") + "01",
+        format!("00{id}020304050608090702") + "01",
         format!("01{id}0203040401"),
         format!("02{id}0901"),
-        format!("03{id}09000203040506070108"),
+        format!("03{id}090002030405060809070108"),
         format!("04{id}"),
         format!("05{id}020304"),
         format!("06{id}020304"),
-        format!("070b{id}0b0c0102030405060702010202") + "0801",
+        format!("070b{id}0b0c01020304050608090702010202") + "0801",
         format!("080b{id}0b0c"),
-        format!("09{id}020304050607010801"),
+        format!("09{id}0203040506080907010801"),
         format!("0a{id}02030401"),
         format!("0b{id}020304"),
         format!("0c{id}02030401"),
         format!("0d{id}020304"),
         format!("0e{id}09"),
-        format!("0f{id}0901020304050607"),
+        format!("0f{id}09010203040506080907"),
         format!("100a{id}020304010102"),
         "110a01".to_owned(),
         "120a".to_owned(),

@@ -1,13 +1,14 @@
 //! How a client takes the seat and leaves it.
 
-use plasmon_proto::Code;
 use plasmon_proto::message::{Failure, Reply};
-use plasmon_proto::object::Sizes;
-use plasmon_proto::pool::{Call, Content, Fate, Origin, Refusal, Told};
+use plasmon_proto::object::ObjectMeta;
+use plasmon_proto::pool::{Birth, Call, Content, Fate, Origin, Refusal, Told};
+use plasmon_proto::{Attributes, Code};
 
 use super::{Inventory, Reason, no_pool};
 use crate::effect::Effect;
 use crate::event::ClientNo;
+use crate::extras::Extras;
 use crate::ports::Directory;
 use crate::records::HIDDEN;
 use crate::store::Store;
@@ -74,6 +75,7 @@ impl<D: Directory> Store<D> {
         self.work.seat = !is_over;
         if is_over {
             self.call_pending();
+            self.call(Call::InventoryEnd);
         }
     }
 
@@ -105,7 +107,8 @@ impl<D: Directory> Store<D> {
                 None | Some(Reason::Unvouched) => true,
                 Some(Reason::Committing { .. } | Reason::Unpublished) => false,
             };
-            let content = content_of(&entry.meta.sizes);
+            let extras = self.objects.extras_of(record);
+            let content = content_of(&entry.meta, extras, birth);
             calls.push(Call::Has { id: entry.id, birth, content, visible });
         }
         at.record as usize >= end
@@ -122,7 +125,7 @@ impl<D: Directory> Store<D> {
             if id.is_pooled()
                 && let Some(birth) = birth
             {
-                let content = content_of(&spilled.meta.sizes);
+                let content = content_of(&spilled.meta, Some(&spilled.extras), birth);
                 calls.push(Call::Has { id: *id, birth, content, visible: true });
             }
         }
@@ -145,7 +148,7 @@ impl<D: Directory> Store<D> {
         }
         let ids: Vec<_> = self.seat.deletes.keys().copied().collect();
         for id in ids {
-            self.call(Call::Delete(id));
+            self.call_delete(&id);
         }
     }
 
@@ -158,9 +161,9 @@ impl<D: Directory> Store<D> {
             match one {
                 Told::Sought { id, number, fate } => self.sought(&id, number, fate),
                 Told::Committed { id, serial, result } => self.committed(&id, serial, result),
-                Told::Deleted(id) => self.delete_answered(&id, None),
-                Told::DeleteUnreachable(id) => {
-                    self.delete_answered(&id, Some(Code::Unreachable));
+                Told::Deleted { id, number } => self.delete_answered(&id, number, None),
+                Told::DeleteUnreachable { id, number } => {
+                    self.delete_answered(&id, number, Some(Code::Unreachable));
                 }
                 Told::Drop { id, birth } => self.drop_copy(&id, birth),
                 Told::Publish { id, birth } => self.publish_copy(&id, birth),
@@ -184,7 +187,7 @@ impl<D: Directory> Store<D> {
         }
         let ids: Vec<_> = self.seat.deletes.keys().copied().collect();
         for id in ids {
-            self.delete_answered(&id, Some(Code::Unreachable));
+            self.delete_answered(&id, u64::MAX, Some(Code::Unreachable));
         }
         let committing = self.seat.withheld.iter();
         let committing =
@@ -204,10 +207,16 @@ pub(super) fn not_the_agent() -> Failure {
 }
 
 /// What the pool needs to know of an object's bytes.
-pub(super) fn content_of(sizes: &Sizes) -> Content {
+pub(super) fn content_of(meta: &ObjectMeta, extras: Option<&Extras>, birth: Birth) -> Content {
+    let of_copy = |extras: &Extras| extras.attributes.of_copy(birth);
+    let attributes = extras.map_or_else(|| Attributes::default().of_copy(birth), of_copy);
+    // Both have limits that are far below.
+    let short = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
     Content {
-        data_bytes: sizes.data,
-        metadata_bytes: u32::try_from(sizes.metadata).unwrap_or(u32::MAX),
+        data_bytes: meta.sizes.data,
+        metadata_bytes: short(meta.sizes.metadata),
+        attributes_bytes: short(attributes.encode().len() as u64),
+        tag: meta.traits.tag,
         table_crc: 0,
     }
 }

@@ -2,7 +2,7 @@
 
 use plasmon_proto::message::{Failure, Reply};
 use plasmon_proto::object::{Sizes, Traits};
-use plasmon_proto::pool::{Call, Refusal};
+use plasmon_proto::pool::{Call, Refusal, Slot};
 use plasmon_proto::{Attributes, Code, ObjectId};
 
 use super::agent::content_of;
@@ -34,7 +34,7 @@ impl<D: Directory> Store<D> {
                 let detail = "the pool daemon has not said yet which node this is";
                 return Err(Failure::of(Code::Unreachable).with_id(*id).with_detail(detail));
             }
-            (Some(home), Some(here)) if home == here.slot => return Ok(()),
+            (Some(home), Some(here)) if Slot(home) == here.slot => return Ok(()),
             (Some(_), Some(_)) => {
                 "its id has the mark of a pool and the number of another node: such ids are made \
                  by the pool itself"
@@ -95,16 +95,16 @@ impl<D: Directory> Store<D> {
     pub(super) fn call_commit(&mut self, id: &ObjectId) {
         let record = self.seat.withheld(id).map(|withheld| withheld.record);
         let record = record.or_else(|| self.objects.find(id).map(|entry| entry.record));
-        let (sizes, pool) = match (record, self.objects.tier.get(id)) {
-            (Some(record), _) => {
-                (self.objects.entry(record).meta.sizes, self.pool_attributes(record))
-            }
-            (None, Some(spilled)) => (spilled.meta.sizes, spilled.extras.attributes.pool),
+        let (meta, extras) = match (record, self.objects.tier.get(id)) {
+            (Some(record), _) => (self.objects.entry(record).meta, self.objects.extras_of(record)),
+            (None, Some(spilled)) => (spilled.meta, Some(&spilled.extras)),
             (None, None) => return,
         };
+        let pool = extras.and_then(|extras| extras.attributes.pool);
+        let Some(birth) = self.birth(id, pool) else { return };
         let (copies, copies_min) = pool.map_or((1, 1), |pool| (pool.copies, pool.copies_min));
-        let serial = pool.map_or(0, |pool| pool.serial);
-        let content = content_of(&sizes);
+        let content = content_of(&meta, extras, birth);
+        let serial = birth.serial;
         self.call(Call::Commit { id: *id, serial, content, copies, copies_min });
     }
 

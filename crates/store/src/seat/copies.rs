@@ -1,7 +1,7 @@
 //! The copies of pooled objects that are here.
 
 use plasmon_proto::object::{PoolAttributes, Sizes};
-use plasmon_proto::pool::{Birth, Call, Origin};
+use plasmon_proto::pool::{Birth, Call, Origin, Refusal};
 use plasmon_proto::{Attributes, ObjectId, ObjectState};
 
 use super::{Reason, Withheld};
@@ -53,10 +53,20 @@ impl<D: Directory> Store<D> {
         Some(self.objects.entry(withheld.record))
     }
 
+    /// Whether an object of this id was sealed here and is not accepted yet.
+    pub(super) fn is_committing(&self, id: &ObjectId) -> bool {
+        let reason = self.seat.withheld(id).map(|withheld| withheld.reason);
+        matches!(reason, Some(Reason::Committing { .. }))
+    }
+
     /// The agent wants a copy ended. It is told so in any case.
     pub(super) fn drop_copy(&mut self, id: &ObjectId, birth: Birth) {
         match self.copy(id, birth) {
             Some(Place::Visible(entry)) => self.hide_deleted(vec![entry]),
+            // One that is being committed fails for its creator, who waits.
+            Some(Place::Withheld(_)) if self.is_committing(id) => {
+                self.end_commit(id, Refusal::Unreachable);
+            }
             Some(Place::Withheld(_)) => self.end_withheld(id),
             Some(Place::Tier) => self.drop_spilled(id, ObjectState::Deleted),
             None => self.call(Call::Ended { id: *id, birth }),

@@ -38,33 +38,57 @@ impl<D: Directory> Store<D> {
         if missing.is_empty() {
             return self.reply(client, request, Reply::Outcomes(outcomes));
         }
-        self.seat.last_delete += 1;
-        let no = self.seat.last_delete;
+        let number = self.next_delete();
         let pooled: Vec<ObjectId> = missing.keys().copied().collect();
-        self.seat.delete_requests.insert(no, DeleteRequest { asker, request, outcomes, missing });
+        let waiting = DeleteRequest { asker, request, outcomes, missing };
+        self.seat.delete_requests.insert(number, waiting);
         for id in pooled {
-            self.forward_delete(&id, Some(no));
+            self.call_new_delete(&id, number);
         }
     }
 
-    /// Has the pool delete an object.
-    pub(crate) fn forward_delete(&mut self, id: &ObjectId, request: Option<u64>) {
-        self.seat.await_agent(self.now_ms);
-        self.seat.deletes.entry(*id).or_default().extend(request);
-        self.call(Call::Delete(*id));
+    /// Has the pool delete an object; no client waits for that.
+    pub(crate) fn forward_delete(&mut self, id: &ObjectId) {
+        let number = self.next_delete();
+        self.call_new_delete(id, number);
     }
 
-    /// A delete ended.
-    pub(super) fn delete_answered(&mut self, id: &ObjectId, outcome: Option<Code>) {
-        for no in self.seat.deletes.remove(id).unwrap_or_default() {
-            let Some(asked) = self.seat.delete_requests.get_mut(&no) else { continue };
+    fn next_delete(&mut self) -> u64 {
+        self.seat.last_delete += 1;
+        self.seat.last_delete
+    }
+
+    fn call_new_delete(&mut self, id: &ObjectId, number: u64) {
+        self.seat.await_agent(self.now_ms);
+        self.seat.deletes.entry(*id).or_default().push(number);
+        self.call(Call::Delete { id: *id, number });
+    }
+
+    /// Calls for the deletes of an id that are not answered, by the last of them.
+    pub(super) fn call_delete(&mut self, id: &ObjectId) {
+        if let Some(number) = self.seat.deletes.get(id).and_then(|calls| calls.last().copied()) {
+            self.call(Call::Delete { id: *id, number });
+        }
+    }
+
+    /// The deletes of an id up to this call ended. An answer to an earlier call says nothing about
+    /// a later one: between them the id may have been created again.
+    pub(super) fn delete_answered(&mut self, id: &ObjectId, number: u64, outcome: Option<Code>) {
+        let Some(calls) = self.seat.deletes.get_mut(id) else { return };
+        let later = calls.split_off(calls.partition_point(|call| *call <= number));
+        let answered = std::mem::replace(calls, later);
+        if calls.is_empty() {
+            self.seat.deletes.remove(id);
+        }
+        for call in answered {
+            let Some(asked) = self.seat.delete_requests.get_mut(&call) else { continue };
             for at in asked.missing.remove(id).unwrap_or_default() {
                 asked.outcomes[at] = outcome;
             }
             if !asked.missing.is_empty() {
                 continue;
             }
-            if let Some(asked) = self.seat.delete_requests.remove(&no)
+            if let Some(asked) = self.seat.delete_requests.remove(&call)
                 && self.sessions.clients.is_asking(asked.asker)
             {
                 let reply = Reply::Outcomes(asked.outcomes);

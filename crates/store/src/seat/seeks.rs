@@ -10,7 +10,7 @@
 use plasmon_proto::pool::{Call, Class, Fate};
 use plasmon_proto::{ObjectId, ObjectState};
 
-use super::{Reason, Seek};
+use super::Seek;
 use crate::ports::Directory;
 use crate::store::Store;
 
@@ -44,9 +44,7 @@ impl<D: Directory> Store<D> {
         }
         let is_created =
             self.objects.pending_objects.get(id).is_some_and(|it| it.landing.is_none());
-        let withheld = self.seat.withheld(id).map(|withheld| withheld.reason);
-        let is_committing = matches!(withheld, Some(Reason::Committing { .. }));
-        (is_created || is_committing).then_some(ObjectState::Creating)
+        (is_created || self.is_committing(id)).then_some(ObjectState::Creating)
     }
 
     /// Whether the pool daemon is to be asked about this id.

@@ -2,7 +2,7 @@
 
 use plasmon_proto::message::{Landing, Reply, Request};
 use plasmon_proto::object::{Durability, PoolAttributes, Traits};
-use plasmon_proto::pool::{Birth, Call, Class, Content, Fate, Origin, Refusal, Told};
+use plasmon_proto::pool::{Birth, Call, Class, Content, Fate, Origin, Refusal, Slot, Told};
 use plasmon_proto::ring::Submission;
 use plasmon_proto::{Attributes, Code, Name, ObjectId, ObjectState};
 
@@ -12,8 +12,8 @@ use crate::ports::Entry;
 use crate::{Config, Effect, Store};
 
 const MIB: u64 = 1 << 20;
-const HERE: Origin = Origin { slot: 1, boot: 9 };
-const ELSEWHERE: Origin = Origin { slot: 2, boot: 8 };
+const HERE: Origin = Origin { slot: Slot(1), boot: 9 };
+const ELSEWHERE: Origin = Origin { slot: Slot(2), boot: 8 };
 /// The serials of births: one that is made here, one that is made elsewhere.
 const OURS: u64 = 77;
 const THEIRS: u64 = 88;
@@ -33,7 +33,7 @@ fn free(text: &str) -> ObjectId {
 }
 
 fn homed(number: u8) -> ObjectId {
-    ObjectId::pooled([number; 12], Some(HERE.slot))
+    ObjectId::pooled([number; 12], Some(HERE.slot.0))
 }
 
 fn attributes(text: &str, origin: Option<Origin>) -> Attributes {
@@ -56,8 +56,14 @@ fn theirs() -> Birth {
     Birth { slot: ELSEWHERE.slot, boot: ELSEWHERE.boot, serial: THEIRS }
 }
 
-fn content(data_bytes: u64) -> Content {
-    Content { data_bytes, ..Content::default() }
+/// What the pool is told of a named object.
+fn content(text: &str, data_bytes: u64, birth: Birth) -> Content {
+    content_with(data_bytes, &attributes(text, None).of_copy(birth))
+}
+
+fn content_with(data_bytes: u64, attributes: &Attributes) -> Content {
+    let attributes_bytes = attributes.encode().len() as u32;
+    Content { data_bytes, attributes_bytes, ..Content::default() }
 }
 
 impl World {
@@ -76,7 +82,13 @@ impl World {
     }
 
     /// What the agent was told since the last look.
+    /// What the agent was told, but for when the inventory ended.
     fn calls(&mut self) -> Vec<Call> {
+        let calls = self.all_calls();
+        calls.into_iter().filter(|call| *call != Call::InventoryEnd).collect()
+    }
+
+    fn all_calls(&mut self) -> Vec<Call> {
         let mut calls = Vec::new();
         self.effects.retain(|effect| match effect {
             Effect::Call(_, call) => {
@@ -136,6 +148,10 @@ fn wait(ids: &[ObjectId], timeout_ms: Option<u64>) -> Request {
 
 fn states(states: &[ObjectState]) -> Option<Reply> {
     Some(Reply::States(states.to_vec()))
+}
+
+fn delete_of(id: ObjectId, number: u64) -> Call {
+    Call::Delete { id, number }
 }
 
 fn seek_of(id: ObjectId, number: u64, class: Class) -> Call {
@@ -256,10 +272,17 @@ fn an_agent_that_comes_in_time_is_told_what_waits() {
     world.pass(5_000);
     let agent = world.agent(1);
     let z = free("z");
-    let commit =
-        Call::Commit { id: z, serial: OURS, content: content(10), copies: 2, copies_min: 1 };
-    let has = Call::Has { id: z, birth: ours(), content: content(10), visible: false };
-    assert_eq!(world.calls(), [has, commit, seek_of(x, 1, Class::Get), Call::Delete(y)]);
+    let commit = Call::Commit {
+        id: z,
+        serial: OURS,
+        content: content("z", 10, ours()),
+        copies: 2,
+        copies_min: 1,
+    };
+    let has = Call::Has { id: z, birth: ours(), content: content("z", 10, ours()), visible: false };
+    let seek = seek_of(x, 1, Class::Get);
+    let expected = [has, commit, seek, delete_of(y, 1), Call::InventoryEnd];
+    assert_eq!(world.all_calls(), expected);
     world.pass(20_000);
     assert_eq!(world.answer_to(client, asked), None, "an agent ends its questions itself");
     world.disconnect(agent);
@@ -278,8 +301,13 @@ fn a_free_id_is_seen_when_the_pool_has_accepted_it() {
     world.ask(other, Request::Subscribe { filter: plasmon_proto::message::Filter::default() });
     let x = free("x");
     let number = world.send_seal(client, &put("x", 10));
-    let commit =
-        Call::Commit { id: x, serial: OURS, content: content(10), copies: 2, copies_min: 1 };
+    let commit = Call::Commit {
+        id: x,
+        serial: OURS,
+        content: content("x", 10, ours()),
+        copies: 2,
+        copies_min: 1,
+    };
     assert_eq!(world.calls(), [commit]);
     let waiting = world.send(other, wait(&[x], None));
     assert_eq!(world.ask(other, wait(&[x], Some(0))), Reply::States(vec![Creating]));
@@ -304,7 +332,7 @@ fn a_refused_commit_ends_the_object_and_says_why() {
         (Refusal::Exists, Code::Exists),
         (Refusal::NotEnoughNodes, Code::NotEnoughNodes),
         (Refusal::StoreFull, Code::StoreFull),
-        (Refusal::InUse(3), Code::InUse),
+        (Refusal::InUse(Slot(3)), Code::InUse),
         (Refusal::Unreachable, Code::Unreachable),
     ];
     for (refusal, code) in cases {
@@ -325,6 +353,19 @@ fn a_refused_commit_ends_the_object_and_says_why() {
         assert_eq!(world.answer_to(other, waiting), None);
         assert_eq!(world.status().used_bytes, 0, "its memory is free");
     }
+}
+
+#[test]
+fn the_creator_of_an_object_that_is_dropped_before_it_is_accepted_does_not_wait_for_ever() {
+    let mut world = World::new(config());
+    let agent = world.agent(1);
+    let client = world.connect(2);
+    let number = world.send_seal(client, &put("x", 10));
+    world.calls();
+    world.tell(agent, Told::Drop { id: free("x"), birth: ours() });
+    let Some(Reply::Failed(failure)) = world.answer_to(client, number) else { panic!() };
+    assert_eq!((failure.code, failure.id), (Code::Unreachable, Some(free("x"))));
+    assert_eq!(world.calls(), [Call::Ended { id: free("x"), birth: ours() }]);
 }
 
 #[test]
@@ -369,14 +410,15 @@ fn an_id_with_a_home_is_seen_at_once_and_committed_afterwards() {
     let client = world.connect(2);
     let x = homed(7);
     world.put(client, Put { id: x, ..Put::new(0, 10) }).unwrap();
-    let commit = Call::Commit { id: x, serial: 0, content: content(10), copies: 1, copies_min: 1 };
+    let birth = Birth { slot: HERE.slot, boot: HERE.boot, serial: 0 };
+    let content = content_with(10, &Attributes::default().of_copy(birth));
+    let commit = Call::Commit { id: x, serial: 0, content, copies: 1, copies_min: 1 };
     assert_eq!(world.calls(), [commit]);
     assert_eq!(world.ask(client, wait(&[x], Some(0))), Reply::States(vec![Sealed]));
     // An agent that did not say how it ended is told again.
     world.disconnect(agent);
     let agent = world.agent(3);
-    let birth = Birth { slot: HERE.slot, boot: HERE.boot, serial: 0 };
-    let has = Call::Has { id: x, birth, content: content(10), visible: true };
+    let has = Call::Has { id: x, birth, content, visible: true };
     assert_eq!(world.calls(), [has, commit]);
     world.tell(agent, Told::Committed { id: x, serial: 0, result: Ok(()) });
     world.disconnect(agent);
@@ -398,7 +440,7 @@ fn ids_with_the_mark_are_made_by_the_makers_of_the_pool_alone() {
     let of = |id| Put { id, ..Put::new(0, 10) };
     assert_eq!(code(&mut world, &of(homed(7))), Code::Unreachable, "no node is known yet");
     let _ = world.agent(1);
-    let other = ObjectId::pooled([7; 12], Some(HERE.slot + 1));
+    let other = ObjectId::pooled([7; 12], Some(HERE.slot.0 + 1));
     assert_eq!(code(&mut world, &of(other)), Code::BadRequest);
     assert_eq!(code(&mut world, &of(free("x"))), Code::BadRequest, "it has no name");
     assert_eq!(code(&mut world, &put("x", 10).owned()), Code::BadRequest);
@@ -457,22 +499,24 @@ fn deletes_are_the_pools_and_are_answered_together() {
     let first = world.send(one, Request::Delete { ids: vec![y, id(5), x, id(6)] });
     let second = world.send(two, Request::Delete { ids: vec![x] });
     let mut calls = world.calls();
-    calls.sort_by_key(|call| matches!(call, Call::Delete(id) if *id == y));
-    assert_eq!(calls, [Call::Delete(x), Call::Delete(x), Call::Delete(y)]);
+    calls.sort_by_key(|call| matches!(call, Call::Delete { id, .. } if *id == y));
+    assert_eq!(calls, [delete_of(x, 1), delete_of(x, 2), delete_of(y, 1)]);
     assert_eq!(world.states(&[5]), [Deleted]);
 
     world.tell(agent, Told::Drop { id: x, birth: theirs() });
     assert_eq!(world.calls(), [Call::Ended { id: x, birth: theirs() }]);
-    world.tell(agent, Told::Deleted(x));
+    world.tell(agent, Told::Deleted { id: x, number: 1 });
+    assert_eq!(world.answer_to(two, second), None, "that was the answer to an earlier call");
+    world.tell(agent, Told::Deleted { id: x, number: 2 });
     assert_eq!(world.answer_to(two, second), Some(Reply::Outcomes(vec![None])));
     assert_eq!(world.answer_to(one, first), None);
-    world.tell(agent, Told::DeleteUnreachable(y));
+    world.tell(agent, Told::DeleteUnreachable { id: y, number: 1 });
     let outcomes = vec![Some(Code::Unreachable), None, None, Some(Code::Absent)];
     assert_eq!(world.answer_to(one, first), Some(Reply::Outcomes(outcomes)));
     assert_eq!(world.status().used_bytes, 0);
 
     world.submit(one, Submission::Delete { id: y }).unwrap();
-    assert_eq!(world.calls(), [Call::Delete(y)]);
+    assert_eq!(world.calls(), [delete_of(y, 3)]);
 }
 
 #[test]
@@ -680,7 +724,7 @@ fn an_agent_is_told_of_every_copy_however_many_there_are() {
     let ids = (0..count).map(|number: u64| {
         let mut identity = [0; 12];
         identity[..8].copy_from_slice(&number.to_le_bytes());
-        ObjectId::pooled(identity, Some(HERE.slot))
+        ObjectId::pooled(identity, Some(HERE.slot.0))
     });
     for id in ids {
         world.put(client, Put { id, ..Put::new(0, 10) }).unwrap();
@@ -737,8 +781,11 @@ fn a_restarted_daemon_shows_no_free_copy_before_it_is_vouched_for_again() {
     let (shown, hidden) = (free("shown"), free("hidden"));
     let asked = world.send(client, wait(&[shown], Some(0)));
     let agent = world.agent(1);
-    let has = |id, visible| Call::Has { id, birth: theirs(), content: content(1000), visible };
-    let expected = [has(shown, true), has(hidden, false), seek_of(shown, 1, Class::Get)];
+    let has = |text, visible| {
+        let content = content(text, 1000, theirs());
+        Call::Has { id: free(text), birth: theirs(), content, visible }
+    };
+    let expected = [has("shown", true), has("hidden", false), seek_of(shown, 1, Class::Get)];
     assert_eq!(world.calls(), expected);
     world.vouch(agent);
     assert_eq!(world.answer_to(client, asked), states(&[Sealed]));
