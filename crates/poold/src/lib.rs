@@ -1,12 +1,43 @@
-//! The pool daemon's side of etcd: how the node of one machine takes part in a pool.
+//! The node of a pool on one machine: what `plasmon_pool` decides, carried out over real sockets
+//! and a real etcd.
 //!
-//! * [`identity`]: what the node keeps on its disk.
-//! * [`membership`]: its lease, the map and its turn to lead, in etcd.
+//! ```text
+//!     etcd                                                   the other nodes
+//!      ▲                                                   control     bulk lanes
+//!      │                                                      ▲            ▲
+//!  Membership ── lease, map ──►  Core: one Node, one loop ──► Links        │
+//!  (3 threads) ◄── reports ──   │      ▲                                Movers
+//!                               ▼      │ calls, landings                   ▲
+//!                              Store ──┘ ──── memory to send and receive ──┘
+//! ```
+//!
+//! * [`core`]: the loop; [`core::Pool`] is a node that runs.
+//! * [`membership`]: lease, map and turn to lead, in etcd. [`identity`]: what the node keeps on its
+//!   disk.
+//! * `links`: control lanes to the other nodes, and connecting again. `movers`: the threads that
+//!   move content over bulk lanes.
+//! * [`store`] and [`memory`]: what is needed of the node's store, narrow, so that a double can
+//!   stand for it. [`node_store`]: the real one, over the socket of `plasmond`.
+//! * `program` and `arguments`: the program that `plasmond` starts.
 //! * [`clock`]: the one clock of all of them.
+//!
+//! Deliberately absent: decisions. Which copy moves where, which node leads and what a client is
+//! told is decided by `plasmon_pool` and `plasmon_cluster`.
 
 #![forbid(unsafe_code)]
 
+mod arguments;
 pub mod clock;
+pub mod core;
 pub mod identity;
+mod links;
 pub mod membership;
+pub mod memory;
+mod movers;
+pub mod node_store;
+mod poll;
+mod program;
 mod random;
+pub mod store;
+
+pub use program::run;

@@ -40,7 +40,17 @@ const PLACES: &[Place] = &[
     place("crates/net", &[]),
     place("crates/etcd", &[]),
     Place { pure: true, ..place("crates/pool", &["plasmon-proto", "plasmon-cluster"]) },
-    place("crates/poold", &["plasmon-cluster", "plasmon-etcd"]),
+    place(
+        "crates/poold",
+        &[
+            "plasmon-proto",
+            "plasmon-shm",
+            "plasmon-cluster",
+            "plasmon-net",
+            "plasmon-etcd",
+            "plasmon-pool",
+        ],
+    ),
     Place { pure: true, ..place("crates/plo", &[]) },
     place("crates/client", &["plasmon-proto", "plasmon-shm"]),
     place("crates/scatter", &[]),
@@ -98,6 +108,7 @@ const PLACES: &[Place] = &[
     ),
     place("crates/testkit", &["plasmon-proto", "plasmon-client", "plasmon-store"]),
     place("bench/native", &["plasmon-proto", "plasmon-shm", "plasmon-client", "plasmon-columns"]),
+    place("tests/cluster", &["plasmon-client", "plasmon-testkit"]),
     place("tests/soak", &["plasmon-proto", "plasmon-shm", "plasmon-client", "plasmon-testkit"]),
     place("tests/faults", &["plasmon-proto", "plasmon-shm", "plasmon-client", "plasmon-testkit"]),
     place(

@@ -35,6 +35,8 @@ pub(crate) struct Keys {
 pub(crate) enum Key {
     /// The id of the cluster.
     Id,
+    /// What nodes show each other to be let in, unless they have a secret of their own.
+    Secret,
     /// The map.
     Map,
     /// Which node leads.
@@ -61,6 +63,7 @@ impl Keys {
     pub(crate) fn of(&self, key: Key) -> Vec<u8> {
         let name = match key {
             Key::Id => "id".to_owned(),
+            Key::Secret => "secret".to_owned(),
             Key::Map => "map".to_owned(),
             Key::Leader => "leader".to_owned(),
             Key::Joined => "joined".to_owned(),
@@ -77,6 +80,7 @@ impl Keys {
         let life = |kind: &str| name.strip_prefix(kind.as_bytes()).map(Life::parse);
         match name {
             b"id" => Some(Key::Id),
+            b"secret" => Some(Key::Secret),
             b"map" => Some(Key::Map),
             b"leader" => Some(Key::Leader),
             b"joined" => Some(Key::Joined),
@@ -107,6 +111,7 @@ mod tests {
         assert_eq!(keys.of(Key::Member(life)), member.as_bytes());
         for key in [
             Key::Id,
+            Key::Secret,
             Key::Map,
             Key::Leader,
             Key::Joined,

@@ -230,18 +230,35 @@ fn check_cluster(name: &str) -> Result<(), Error> {
     if fits && name.bytes().all(is_letter) { Ok(()) } else { Err(Error::ClusterName) }
 }
 
-/// The id of the cluster; the first node draws it.
+/// The secret that the nodes of a cluster share when they are given no other; the first node draws
+/// it. So a client of
+/// etcd that may read the pool's keys may join it.
+pub fn shared_secret(etcd: &Options, cluster: &str) -> Result<[u8; 32], Error> {
+    check_cluster(cluster)?;
+    drawn_once(&mut Client::new(etcd.clone())?, &Keys::new(cluster), Key::Secret)
+}
+
+/// The id of the cluster.
 fn cluster_id(etcd: &mut Client, keys: &Keys) -> Result<[u8; 16], Error> {
-    let key = keys.of(Key::Id);
+    drawn_once(etcd, keys, Key::Id)
+}
+
+/// Random bytes that the first node draws.
+fn drawn_once<const BYTES: usize>(
+    etcd: &mut Client,
+    keys: &Keys,
+    key: Key,
+) -> Result<[u8; BYTES], Error> {
+    let key = keys.of(key);
     loop {
         if let Some(kv) = etcd.get(&key)? {
-            let id = <[u8; 16]>::try_from(kv.value.as_slice()).map_err(|_| {
-                let message = "the id of the cluster has not 16 bytes".to_owned();
+            let drawn = <[u8; BYTES]>::try_from(kv.value.as_slice()).map_err(|_| {
+                let message = format!("{} has not {BYTES} bytes", String::from_utf8_lossy(&key));
                 plasmon_etcd::Error::Refused { code: 0, message }
             })?;
-            return Ok(id);
+            return Ok(drawn);
         }
-        let drawn: [u8; 16] = random()?;
+        let drawn: [u8; BYTES] = random()?;
         let is_free = [Condition::Made(key.clone(), 0)];
         etcd.transact(&is_free, &[Operation::Put(key.clone(), drawn.to_vec(), None)])?;
     }

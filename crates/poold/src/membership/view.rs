@@ -76,6 +76,7 @@ impl View {
     fn put(&mut self, keys: &Keys, kv: &KeyValue) -> Option<Arc<Map>> {
         match keys.parse(&kv.key)? {
             Key::Id => self.id = Some(kv.value.clone()),
+            Key::Secret => {}
             Key::Joined => self.joined_revision = kv.mod_revision,
             Key::Map => return self.put_map(kv),
             Key::Leader => {
@@ -124,7 +125,7 @@ impl View {
             Some(Key::Member(life)) => _ = self.members.remove(&life),
             Some(Key::Reports(life)) => _ = self.reports.remove(&life),
             Some(Key::Refused(life)) => _ = self.refusals.remove(&life),
-            Some(Key::Joined) | None => {}
+            Some(Key::Joined | Key::Secret) | None => {}
         }
     }
 

@@ -1,0 +1,48 @@
+//! How other threads reach the core.
+
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+
+use crate::membership;
+use crate::movers::Done;
+use crate::poll::Waker;
+use crate::store::StoreEvent;
+
+/// Something for the core.
+pub(super) enum Incoming {
+    Membership(membership::Event),
+    Mover(Done),
+    Store(StoreEvent),
+    End,
+}
+
+/// Takes what happens to the core, from any thread.
+#[derive(Clone)]
+pub struct Inbox {
+    sender: Sender<Incoming>,
+    waker: Arc<Waker>,
+}
+
+impl Inbox {
+    pub(super) fn new(sender: Sender<Incoming>, waker: Arc<Waker>) -> Self {
+        Self { sender, waker }
+    }
+
+    /// The store has something to say. What one thread says comes in order.
+    pub fn say(&self, event: StoreEvent) {
+        self.put(Incoming::Store(event));
+    }
+
+    pub(super) fn put(&self, incoming: Incoming) {
+        // After the end of the core nothing is to be done any more.
+        if self.sender.send(incoming).is_ok() {
+            self.waker.wake();
+        }
+    }
+}
+
+impl std::fmt::Debug for Inbox {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Inbox").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,131 @@
+//! The core: one thread, one loop, one [`plasmon_pool::Node`].
+//!
+//! ```text
+//!  epoll ──► connections   (links)        ┐
+//!        ──► inbox: membership            ├─► Event ──► Node ──► Effect ──► links, movers, store,
+//!                   movers                │                                 membership
+//!                   the store             ┘
+//! ```
+//!
+//! The node begins when the map names this start of it: its slot is in every message. Until then
+//! what the store says waits, and until the store has told its copies the maps do. Effects are
+//! carried out in their order before the next event; only what is about an object whose memory is
+//! still with a mover waits for that (`backlog.rs`). No call here waits for a socket, for etcd or
+//! for a disk.
+//!
+//! Here is what others have of it: [`Pool`] and [`Inbox`]. The loop is in `run.rs`.
+
+mod backlog;
+mod inbox;
+mod landings;
+mod run;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::thread::JoinHandle;
+
+use plasmon_net::handshake::Token;
+use plasmon_net::tcp::TcpListener;
+
+pub use self::inbox::Inbox;
+use self::inbox::Incoming;
+use self::run::{Core, Parts, Start, WAKER};
+use crate::identity::Identity;
+use crate::membership::{self, Membership};
+use crate::movers::{DoneSink, Movers};
+use crate::poll::{Interest, Poll, Waker};
+use crate::store::Store;
+
+/// How a node runs.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// How it takes part. Without addresses, the one that it listens on is named.
+    pub membership: membership::Settings,
+    /// Where it listens for the other nodes.
+    pub listen: SocketAddr,
+    /// What the nodes share.
+    pub token: Token,
+    /// The capacity of its store.
+    pub capacity_bytes: u64,
+    /// Threads that move content.
+    pub movers: usize,
+}
+
+/// A node that runs.
+#[derive(Debug)]
+pub struct Pool {
+    inbox: Inbox,
+    address: SocketAddr,
+    thread: Option<JoinHandle<Option<Membership>>>,
+}
+
+impl Pool {
+    /// Starts a node over the store that `store` makes. It joins the pool meanwhile.
+    pub fn start(
+        settings: Settings,
+        identity: Identity,
+        store: impl FnOnce(Inbox) -> io::Result<Box<dyn Store>>,
+    ) -> Result<Self, membership::Error> {
+        let Settings { mut membership, listen, token, capacity_bytes, movers } = settings;
+        let listener = TcpListener::bind(listen)?;
+        let address = listener.address()?;
+        if membership.addresses.is_empty() {
+            if address.ip().is_unspecified() {
+                let message = "a node that listens on all addresses has to say which of them the \
+                               others reach it by";
+                return Err(io::Error::new(io::ErrorKind::InvalidInput, message).into());
+            }
+            membership.addresses.push(address.to_string());
+        }
+        let (sender, receiver) = channel();
+        let waker = Arc::new(Waker::new()?);
+        let inbox = Inbox::new(sender, waker.clone());
+        let poll = Poll::new()?;
+        poll.add(&waker, WAKER, Interest::Read)?;
+        let to_core = inbox.clone();
+        let done: DoneSink = Arc::new(move |done| to_core.put(Incoming::Mover(done)));
+        let movers = Movers::start(movers, &done)?;
+        let store = store(inbox.clone())?;
+        let (name, boot) = (membership.cluster.clone(), membership.boot);
+        let to_core = inbox.clone();
+        let sink = Arc::new(move |event| to_core.put(Incoming::Membership(event)));
+        let membership = Membership::start(membership, identity, sink)?;
+        let core = Core::new(
+            Parts { poll, waker, receiver, membership, movers, store },
+            Start { listener: Some(listener), name, token, boot, capacity_bytes },
+        );
+        let run = move || core.run();
+        let thread = std::thread::Builder::new().name("pool-core".to_owned()).spawn(run)?;
+        Ok(Self { inbox, address, thread: Some(thread) })
+    }
+
+    /// Where the node listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Ends the node and its lease, so that the others know at once.
+    pub fn leave(mut self) -> Result<(), membership::Error> {
+        self.stop().map_or(Ok(()), Membership::leave)
+    }
+
+    /// Whether the node has ended by itself.
+    pub fn is_over(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    fn stop(&mut self) -> Option<Membership> {
+        self.inbox.put(Incoming::End);
+        // A thread that panicked has said so itself.
+        self.thread.take()?.join().ok()?
+    }
+}
+
+/// Without [`Pool::leave`] the lease ends by itself, as that of a process that is killed.
+impl Drop for Pool {
+    fn drop(&mut self) {
+        drop(self.stop());
+    }
+}

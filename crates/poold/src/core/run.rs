@@ -1,0 +1,376 @@
+//! The loop of the core: events go to the node, and its effects are carried out.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
+
+use plasmon_cluster::{Map, Slot};
+use plasmon_net::handshake::{Cluster, Local, NodeIdentity, ProtocolRange, Token};
+use plasmon_net::tcp::TcpListener;
+use plasmon_pool::message::PROTOCOL;
+use plasmon_pool::{Config, Effect, Event, Mono, Node, Ticket};
+
+use super::backlog::Backlog;
+use super::inbox::Incoming;
+use super::landings::{After, Closed, Ending, Landings};
+use crate::clock::now_us;
+use crate::links::{self, Links};
+use crate::membership::{self, Membership};
+use crate::movers::{Done, Movers, Serve};
+use crate::poll::{Poll, Waker};
+use crate::store::{LandingRequest, SealOptions, Store, StoreEvent};
+
+/// The number of the waker in the poll.
+pub(super) const WAKER: u64 = 0;
+
+/// The numbers of the connections are from there on.
+const LINKS: u64 = 1;
+
+/// What other threads say that is taken before the connections have their turn again.
+const INCOMING_AT_ONCE: usize = 1024;
+
+/// What a node is begun with once it has a slot.
+pub(super) struct Start {
+    pub(super) listener: Option<TcpListener>,
+    pub(super) name: String,
+    pub(super) token: Token,
+    pub(super) boot: u64,
+    pub(super) capacity_bytes: u64,
+}
+
+/// What the core is made of.
+pub(super) struct Parts {
+    pub(super) poll: Poll,
+    pub(super) waker: Arc<Waker>,
+    pub(super) receiver: Receiver<Incoming>,
+    pub(super) membership: Membership,
+    pub(super) movers: Movers,
+    pub(super) store: Box<dyn Store>,
+}
+
+/// The node and its connections.
+struct Running {
+    slot: Slot,
+    node: Node,
+    links: Links,
+}
+
+pub(super) struct Core {
+    poll: Poll,
+    waker: Arc<Waker>,
+    receiver: Receiver<Incoming>,
+    start: Start,
+    membership: Membership,
+    movers: Movers,
+    store: Box<dyn Store>,
+    landings: Landings,
+    backlog: Backlog,
+    running: Option<Running>,
+    /// Whether the store has told every copy: before that the node would answer as if it had none.
+    is_ready: bool,
+    /// The newest map that came before that.
+    newest: Option<Arc<Map>>,
+    /// Until when the lease is held.
+    lease: Option<Mono>,
+    /// What the store said before the node began: its copies, and what its clients wait for.
+    early: VecDeque<StoreEvent>,
+    effects: Vec<Effect>,
+    is_over: bool,
+}
+
+impl Core {
+    pub(super) fn new(parts: Parts, start: Start) -> Self {
+        let Parts { poll, waker, receiver, membership, movers, store } = parts;
+        Self {
+            poll,
+            waker,
+            receiver,
+            start,
+            membership,
+            movers,
+            store,
+            landings: Landings::default(),
+            backlog: Backlog::default(),
+            running: None,
+            is_ready: false,
+            newest: None,
+            lease: None,
+            early: VecDeque::new(),
+            effects: Vec::new(),
+            is_over: false,
+        }
+    }
+
+    /// Goes on until the end; the membership, to be left or dropped.
+    pub(super) fn run(mut self) -> Option<Membership> {
+        while !self.is_over {
+            if let Err(error) = self.turn() {
+                tracing::error!("the node of the pool ends: {error}");
+                break;
+            }
+            self.store.flush();
+        }
+        // The listener, the connections and the movers end here; the membership goes on until its
+        // lease is revoked, or given up.
+        Some(self.membership)
+    }
+
+    fn turn(&mut self) -> io::Result<()> {
+        let time = self.running.as_ref().and_then(|running| {
+            let now_us = now_us();
+            let node = running.node.next_deadline().map(|at| Duration::from_micros(at.0));
+            let links = running.links.next_deadline(Duration::from_micros(now_us));
+            let next = node.into_iter().chain(links).min();
+            next.map(|at| at.saturating_sub(Duration::from_micros(now_us)))
+        });
+        for ready in self.poll.wait(time)? {
+            if ready.number == WAKER {
+                self.waker.clear();
+            } else if let Some(running) = &mut self.running {
+                let now = Duration::from_micros(now_us());
+                running.links.ready(ready.number, now, &self.poll);
+            }
+        }
+        self.take_incoming()?;
+        let Some(running) = &mut self.running else { return Ok(()) };
+        for event in running.links.drive(Duration::from_micros(now_us()), &self.poll) {
+            self.link(event);
+        }
+        let is_due =
+            |running: &Running| running.node.next_deadline().is_some_and(|at| at <= Mono(now_us()));
+        if self.running.as_ref().is_some_and(is_due) {
+            self.step(Event::Time);
+        }
+        Ok(())
+    }
+
+    fn take_incoming(&mut self) -> io::Result<()> {
+        for _ in 0..INCOMING_AT_ONCE {
+            let Ok(incoming) = self.receiver.try_recv() else { return Ok(()) };
+            self.take(incoming)?;
+            if self.is_over {
+                return Ok(());
+            }
+        }
+        // There may be more.
+        self.waker.wake();
+        Ok(())
+    }
+
+    fn take(&mut self, incoming: Incoming) -> io::Result<()> {
+        match incoming {
+            Incoming::End => self.is_over = true,
+            Incoming::Membership(event) => return self.member(event),
+            Incoming::Store(event) if self.running.is_none() => self.early.push_back(event),
+            Incoming::Store(event) => return self.say(event),
+            Incoming::Mover(Done::Arrived { transfer, segment, intact }) => {
+                self.step(Event::Arrived { transfer, segment, intact });
+            }
+            Incoming::Mover(Done::Returned(transfer, memory)) => {
+                if let Some(ended) = self.landings.returned(transfer, memory, &self.movers) {
+                    self.end(ended);
+                }
+            }
+            Incoming::Mover(Done::LaneEnded { id: (slot, lane), connection }) => {
+                if let Some(running) = &mut self.running {
+                    let now = Duration::from_micros(now_us());
+                    running.links.bulk_ended(slot, lane, connection, now);
+                }
+            }
+            Incoming::Mover(Done::Failed(error)) => return Err(error),
+        }
+        Ok(())
+    }
+
+    fn say(&mut self, event: StoreEvent) -> io::Result<()> {
+        match event {
+            StoreEvent::Ready => return self.ready(),
+            StoreEvent::Call(call) => self.step(Event::Local(call)),
+            StoreEvent::Landed(ticket, memory) => {
+                let room = memory.is_some();
+                match self.landings.landed(ticket, memory) {
+                    None => self.step(Event::Landed { ticket, room }),
+                    Some(ended) => self.end(ended),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn member(&mut self, event: membership::Event) -> io::Result<()> {
+        match event {
+            membership::Event::Lease { until_ms } => {
+                let until = Mono(until_ms.saturating_mul(1000));
+                self.lease = Some(until);
+                if self.is_ready {
+                    self.step(Event::Lease(until));
+                }
+            }
+            membership::Event::LeaseLost => {
+                tracing::warn!(
+                    "the lease of this node is lost; it decides nothing until it is back"
+                );
+                self.lease = None;
+                if self.is_ready {
+                    self.step(Event::LeaseLost);
+                }
+            }
+            membership::Event::Map(map) => return self.map(map),
+            membership::Event::Refused(reason) => tracing::error!("{reason}"),
+            membership::Event::Leads => tracing::info!("this node leads the pool"),
+            membership::Event::Trouble(trouble) => tracing::warn!("{trouble}"),
+        }
+        Ok(())
+    }
+
+    fn map(&mut self, map: Arc<Map>) -> io::Result<()> {
+        let slot = map.slot_of(self.membership.uuid());
+        if self.running.is_none() {
+            let own = slot.and_then(|slot| Some((slot, map.node(slot)?)));
+            let incarnation = self.membership.incarnation();
+            let is_this = |(_, node): &(Slot, &plasmon_cluster::Node)| {
+                node.is_live() && node.member.incarnation == incarnation
+            };
+            let Some((slot, _)) = own.filter(is_this) else { return Ok(()) };
+            self.begin(slot)?;
+        }
+        if !self.is_ready {
+            self.newest = Some(map);
+            while let Some(event) = self.early.pop_front() {
+                self.say(event)?;
+            }
+            return Ok(());
+        }
+        let Some(running) = &mut self.running else { return Ok(()) };
+        // An operator had it forgotten while its lease was away, and it joined as a new node.
+        if slot.is_some_and(|slot| slot != running.slot) {
+            return Err(io::Error::other("the map gives this node another slot; start it again"));
+        }
+        running.links.set_map(&map, Duration::from_micros(now_us()));
+        self.step(Event::Map(map));
+        Ok(())
+    }
+
+    /// The node knows every copy here, and takes part from now on.
+    fn ready(&mut self) -> io::Result<()> {
+        self.is_ready = true;
+        if let Some(until) = self.lease {
+            self.step(Event::Lease(until));
+        }
+        self.newest.take().map_or(Ok(()), |map| self.map(map))
+    }
+
+    /// Begins the node in its slot.
+    fn begin(&mut self, slot: Slot) -> io::Result<()> {
+        let Start { listener, name, token, boot, capacity_bytes } = &mut self.start;
+        let invalid = || io::Error::other("the name of the cluster or the protocol is invalid");
+        let incarnation = self.membership.incarnation();
+        let uuid = self.membership.uuid().0;
+        let local = Arc::new(Local {
+            cluster: Cluster::new(name, self.membership.cluster()).ok_or_else(invalid)?,
+            node: NodeIdentity { uuid, slot: slot.0, boot: *boot, incarnation },
+            protocols: ProtocolRange::new(PROTOCOL.min, PROTOCOL.max).ok_or_else(invalid)?,
+            token: token.clone(),
+        });
+        let Some(listener) = listener.take() else { return Ok(()) };
+        let links = Links::new(slot, local, listener, LINKS, &self.poll)?;
+        let node = Node::new(Config::new(slot, incarnation, *boot, *capacity_bytes));
+        tracing::info!("this node has slot {slot}");
+        self.running = Some(Running { slot, node, links });
+        self.store.begin(slot);
+        Ok(())
+    }
+
+    fn link(&mut self, event: links::Event) {
+        match event {
+            links::Event::Up(peer) => self.step(Event::Link { peer, up: true }),
+            links::Event::Down(peer) => {
+                self.movers.end_peer(peer);
+                self.step(Event::Link { peer, up: false });
+            }
+            links::Event::Message(envelope) => self.step(Event::Peer(envelope)),
+            links::Event::Bulk { peer, lane, connection, stream } => {
+                self.movers.add((peer, lane), connection, stream);
+            }
+            // What was on its way will not come. One segment that did not arrive is enough for the
+            // node to begin another transfer of all that is missing.
+            links::Event::BulkEnded(peer, lane) => {
+                for transfer in self.landings.transfers_on((peer, lane)) {
+                    self.step(Event::Arrived { transfer, segment: 0, intact: false });
+                }
+            }
+        }
+    }
+
+    /// Gives the node an event, and carries out what follows.
+    fn step(&mut self, event: Event) {
+        let Some(running) = &mut self.running else { return };
+        let mut effects = std::mem::take(&mut self.effects);
+        tracing::trace!(?event, "to the node");
+        running.node.step(Mono(now_us()), event, &mut effects);
+        effects.iter().for_each(|effect| tracing::trace!(?effect, "from the node"));
+        for effect in effects.drain(..) {
+            self.carry_out(effect);
+        }
+        self.effects = effects;
+    }
+
+    fn carry_out(&mut self, effect: Effect) {
+        let Some(effect) = self.backlog.keep(effect) else { return };
+        match effect {
+            Effect::Send { to, envelope } => {
+                if let Some(running) = &mut self.running {
+                    running.links.send(to, envelope, Duration::from_micros(now_us()));
+                }
+            }
+            Effect::Tell(told) => self.store.tell(told),
+            Effect::Land { ticket, id, birth, content } => {
+                self.landings.ask(ticket, id);
+                self.store.land(LandingRequest { ticket, id, birth, content });
+            }
+            Effect::Accept { transfer, ticket, source } => {
+                let lane = (source, Movers::lane_of(transfer));
+                self.landings.accept(ticket, transfer, lane, &self.movers);
+            }
+            Effect::Refuse(transfer) => self.landings.refuse(transfer, &self.movers),
+            Effect::Seal { ticket, visible, keep } => {
+                self.end_landing(ticket, Ending::Seal(SealOptions { visible, keep }));
+            }
+            Effect::Abandon(ticket) => self.end_landing(ticket, Ending::Abandon),
+            Effect::Serve { peer, transfer, id, birth, ranges } => {
+                // Where it is gone, the receiver asks another node.
+                if let Some(source) = self.store.open(&id, birth) {
+                    self.movers.serve(Serve { peer, transfer, source, ranges });
+                }
+            }
+            Effect::EndServe { peer, transfer } => self.movers.end_serve(peer, transfer),
+            Effect::Report { group, since } => self.membership.report(group, since),
+        }
+    }
+
+    fn end_landing(&mut self, ticket: Ticket, ending: Ending) {
+        if self.backlog.forget(ticket) {
+            return;
+        }
+        match self.landings.end(ticket, ending) {
+            After::Now(ended) => self.end(ended),
+            After::Later(id) => self.backlog.begin(id),
+            After::Nothing => {}
+        }
+    }
+
+    /// Gives the store a landing that is over, and carries out what waited for that.
+    fn end(&mut self, closed: Closed) {
+        let Closed { ticket, id, memory, ending } = closed;
+        match (memory, ending) {
+            (Some(memory), Ending::Seal(options)) => self.store.seal(ticket, memory, options),
+            (Some(memory), Ending::Abandon) => self.store.abandon(ticket, memory),
+            (None, _) => {}
+        }
+        for effect in self.backlog.end(&id) {
+            self.carry_out(effect);
+        }
+    }
+}

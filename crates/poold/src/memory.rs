@@ -1,0 +1,24 @@
+//! The memory that content is sent from and received into. It is the store's; the movers see bytes.
+
+use std::sync::Arc;
+
+/// Memory of an object that is here, which stays as it is while this value lives.
+pub trait Source: Send + Sync {
+    /// How many bytes there are: data, metadata and attributes, one after the other.
+    fn bytes(&self) -> u64;
+
+    /// So many bytes from there on, of one segment; none if they are not all there.
+    fn part(&self, offset: u64, bytes: usize) -> &[u8];
+}
+
+/// Memory for a copy that is brought here. It is lent to one mover at a time.
+pub trait Landing: Send {
+    /// Data, metadata and attributes, one after the other.
+    fn bytes(&mut self) -> &mut [u8];
+}
+
+/// A source that several transfers share.
+pub type SharedSource = Arc<dyn Source>;
+
+/// A landing, wherever it is.
+pub type BoxedLanding = Box<dyn Landing>;

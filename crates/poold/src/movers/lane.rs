@@ -1,0 +1,304 @@
+//! One bulk lane with what it sends, and the transfers that a mover receives.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use plasmon_net::segment::{SEGMENT_BYTES_MAX, Segment};
+use plasmon_net::tcp::TcpStream;
+use plasmon_net::transport::{Destination, Destinations, Received, Sent, Source};
+use plasmon_net::{BulkLane, Error, FramedBulk};
+use plasmon_pool::message::TransferNo;
+
+use super::job::{Done, LaneId, Serve};
+use crate::memory::BoxedLanding;
+use crate::poll::Interest;
+
+/// Segments sent and received by one lane before others have their turn.
+const SEGMENTS_AT_ONCE: usize = 16;
+
+/// A lane of a mover.
+pub(super) struct Lane {
+    id: LaneId,
+    /// Of the poll.
+    number: u64,
+    connection: u64,
+    lane: FramedBulk<TcpStream>,
+    serves: VecDeque<Sending>,
+    /// The segment of the first serve that is sent in part.
+    current: Option<Segment>,
+    /// A transfer that was ended while a segment of it was sent in part: the rest of that segment
+    /// has to follow.
+    is_last_segment: bool,
+    is_waiting: bool,
+    interest: Interest,
+}
+
+/// A transfer that is served.
+struct Sending {
+    serve: Serve,
+    /// The next segment, in the first of the ranges that are left.
+    next: u32,
+    range: usize,
+}
+
+impl Sending {
+    /// The next segment, which the sending goes past; `None` after the last one.
+    fn next_segment(&mut self) -> Option<Segment> {
+        loop {
+            let range = self.serve.ranges.get(self.range)?;
+            let number = range.first.checked_add(self.next).filter(|_| self.next < range.count);
+            let source = &self.serve.source;
+            let place = |number| {
+                let offset = u64::from(number) * u64::from(SEGMENT_BYTES_MAX);
+                let left = source.bytes().checked_sub(offset)?.min(u64::from(SEGMENT_BYTES_MAX));
+                let content = source.part(offset, left as usize);
+                (left > 0 && content.len() as u64 == left).then_some((number, offset, content))
+            };
+            // What a peer asks for beyond the end is not there, nor is what follows in that range.
+            let Some((number, offset, content)) = number.and_then(place) else {
+                (self.range, self.next) = (self.range + 1, 0);
+                continue;
+            };
+            self.next += 1;
+            let checksum = crc32c::crc32c(content);
+            let (transfer, bytes) = (self.serve.transfer.0, content.len() as u32);
+            return Some(Segment { transfer, number, bytes, offset, checksum });
+        }
+    }
+}
+
+impl Lane {
+    pub(super) fn new(id: LaneId, number: u64, connection: u64, stream: TcpStream) -> Self {
+        Self {
+            id,
+            number,
+            connection,
+            lane: FramedBulk::new(stream),
+            serves: VecDeque::new(),
+            current: None,
+            is_last_segment: false,
+            is_waiting: false,
+            interest: Interest::Read,
+        }
+    }
+
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
+    pub(super) fn connection(&self) -> u64 {
+        self.connection
+    }
+
+    pub(super) fn stream(&self) -> &TcpStream {
+        self.lane.stream()
+    }
+
+    pub(super) fn is_waiting(&self) -> bool {
+        self.is_waiting
+    }
+
+    pub(super) fn close(&mut self) {
+        self.lane.close();
+    }
+
+    /// What the lane is to be waited for, if that has changed. A lane that stands still is not
+    /// waited for to be readable, which it is all the time.
+    pub(super) fn new_interest(&mut self) -> Option<Interest> {
+        let wanted = match (self.is_waiting, self.current.is_some() || !self.serves.is_empty()) {
+            (false, false) => Interest::Read,
+            (false, true) => Interest::ReadWrite,
+            (true, false) => Interest::Nothing,
+            (true, true) => Interest::Write,
+        };
+        (wanted != self.interest).then(|| {
+            self.interest = wanted;
+            wanted
+        })
+    }
+
+    pub(super) fn serve(&mut self, serve: Serve) {
+        self.end_serve(serve.transfer);
+        self.serves.push_back(Sending { serve, next: 0, range: 0 });
+    }
+
+    /// What it was to send and has not, to be begun again on another connection.
+    pub(super) fn take_serves(&mut self) -> Vec<Serve> {
+        // Of a transfer that was ended, a part of a segment was left.
+        if std::mem::take(&mut self.is_last_segment) {
+            self.serves.pop_front();
+        }
+        self.serves.drain(..).map(|sending| sending.serve).collect()
+    }
+
+    pub(super) fn end_serve(&mut self, transfer: TransferNo) {
+        let is_current = self.current.is_some_and(|segment| segment.transfer == transfer.0);
+        if is_current {
+            self.is_last_segment = true;
+        }
+        let mut at = 0;
+        self.serves.retain(|sending| {
+            let is_kept = sending.serve.transfer != transfer || (is_current && at == 0);
+            at += 1;
+            is_kept
+        });
+    }
+
+    /// Sends and receives what can be now.
+    pub(super) fn drive(
+        &mut self,
+        transfers: &mut Transfers,
+        done: &mut dyn FnMut(Done),
+    ) -> Result<(), Error> {
+        self.receive(transfers, done)?;
+        self.send()
+    }
+
+    fn send(&mut self) -> Result<(), Error> {
+        for _ in 0..SEGMENTS_AT_ONCE {
+            let Some(sending) = self.serves.front_mut() else { return Ok(()) };
+            let segment = match self.current {
+                Some(segment) => segment,
+                None => match sending.next_segment() {
+                    Some(segment) => segment,
+                    None => {
+                        self.serves.pop_front();
+                        continue;
+                    }
+                },
+            };
+            self.current = Some(segment);
+            let content = sending.serve.source.part(segment.offset, segment.bytes as usize);
+            if content.len() != segment.bytes as usize {
+                return Err(Error::SourceShort);
+            }
+            match self.lane.send(&segment, Source::Memory(content))? {
+                Sent::Blocked | Sent::NeedsMemory => return Ok(()),
+                Sent::Whole => {}
+            }
+            self.current = None;
+            if std::mem::take(&mut self.is_last_segment) {
+                self.serves.pop_front();
+            } else {
+                // The next transfer has its turn.
+                self.serves.rotate_left(1);
+            }
+        }
+        Ok(())
+    }
+
+    fn receive(
+        &mut self,
+        transfers: &mut Transfers,
+        done: &mut dyn FnMut(Done),
+    ) -> Result<(), Error> {
+        self.is_waiting = false;
+        for _ in 0..SEGMENTS_AT_ONCE {
+            let arrived = |segment: Segment, intact| Done::Arrived {
+                transfer: TransferNo(segment.transfer),
+                segment: segment.number,
+                intact,
+            };
+            match self.lane.receive(&mut OnLane { transfers, lane: self.id })? {
+                Received::Segment(segment) => {
+                    // A segment elsewhere than its number says is as worthless as a damaged one.
+                    let place = u64::from(segment.number) * u64::from(SEGMENT_BYTES_MAX);
+                    done(arrived(segment, place == segment.offset));
+                }
+                Received::Corrupt(segment) => done(arrived(segment, false)),
+                Received::Discarded(_) => {}
+                Received::Waiting(_) => {
+                    self.is_waiting = true;
+                    return Ok(());
+                }
+                Received::Blocked => return Ok(()),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The transfers that a mover receives.
+#[derive(Default)]
+pub(crate) struct Transfers {
+    accepted: BTreeMap<TransferNo, Transfer>,
+    /// The highest number of a transfer so far; nodes number them upwards.
+    highest: Option<TransferNo>,
+    /// One whose segment came though it was not known.
+    unknown: Option<TransferNo>,
+}
+
+/// A transfer that is received.
+struct Transfer {
+    /// Its segments come over this lane alone.
+    lane: LaneId,
+    state: State,
+}
+
+enum State {
+    /// The memory is not here yet.
+    Expected,
+    Here(BoxedLanding),
+}
+
+impl Transfers {
+    pub(crate) fn expect(&mut self, lane: LaneId, transfer: TransferNo) {
+        self.highest = self.highest.max(Some(transfer));
+        self.accepted.insert(transfer, Transfer { lane, state: State::Expected });
+    }
+
+    /// Takes the memory of a transfer. One without bytes is complete.
+    pub(crate) fn accept(
+        &mut self,
+        lane: LaneId,
+        transfer: TransferNo,
+        mut memory: BoxedLanding,
+    ) -> Option<Done> {
+        self.highest = self.highest.max(Some(transfer));
+        let is_empty = memory.bytes().is_empty();
+        self.accepted.insert(transfer, Transfer { lane, state: State::Here(memory) });
+        is_empty.then_some(Done::Arrived { transfer, segment: 0, intact: true })
+    }
+
+    /// Whether this transfer is or was accepted.
+    pub(crate) fn is_known(&self, transfer: TransferNo) -> bool {
+        Some(transfer) <= self.highest
+    }
+
+    /// The transfer that a lane stands still for though it is not known.
+    pub(crate) fn take_unknown(&mut self) -> Option<TransferNo> {
+        self.unknown.take()
+    }
+
+    /// Forgets a transfer; its memory.
+    pub(crate) fn refuse(&mut self, transfer: TransferNo) -> Option<BoxedLanding> {
+        match self.accepted.remove(&transfer)?.state {
+            State::Here(memory) => Some(memory),
+            State::Expected => None,
+        }
+    }
+}
+
+/// The transfers as one lane sees them: a peer writes into what was asked of it alone.
+struct OnLane<'a> {
+    transfers: &'a mut Transfers,
+    lane: LaneId,
+}
+
+impl Destinations for OnLane<'_> {
+    fn find(&mut self, segment: &Segment) -> Destination<'_> {
+        let transfer = TransferNo(segment.transfer);
+        let is_known = self.transfers.is_known(transfer);
+        match self.transfers.accepted.get_mut(&transfer) {
+            Some(accepted) if accepted.lane != self.lane => Destination::Unknown,
+            Some(Transfer { state: State::Here(memory), .. }) => {
+                Destination::Memory(memory.bytes())
+            }
+            Some(Transfer { state: State::Expected, .. }) => Destination::Later,
+            None if is_known => Destination::Discard,
+            None => {
+                self.transfers.unknown = Some(transfer);
+                Destination::Later
+            }
+        }
+    }
+}

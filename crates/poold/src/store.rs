@@ -1,0 +1,83 @@
+//! What the core needs of the node's store.
+//!
+//! ```text
+//!   core  ── tell, land, seal, abandon, open ──►  Store     (calls, on the core's thread)
+//!         ◄── StoreEvent::{Call, Landed} ───────            (through the Inbox, from any thread)
+//! ```
+//!
+//! The calls must not wait for long: the core has no other thread for them. What takes longer, such
+//! as making memory, is answered through the [`Inbox`](crate::core::Inbox).
+
+use plasmon_cluster::Slot;
+use plasmon_pool::{Birth, Call, Content, Ticket, Told};
+use plasmon_proto::ObjectId;
+
+use crate::memory::{BoxedLanding, SharedSource};
+
+/// A node's store.
+pub trait Store: Send {
+    /// The node has a slot; the store may say what is there.
+    fn begin(&mut self, slot: Slot);
+
+    /// What the node tells: answers to calls, and what is to happen to copies.
+    fn tell(&mut self, told: Told);
+
+    /// Sends what it was told. The core calls this at the end of each turn.
+    fn flush(&mut self);
+
+    /// Makes memory for a copy; answered with [`StoreEvent::Landed`].
+    fn land(&mut self, request: LandingRequest);
+
+    /// The copy in this memory is complete.
+    fn seal(&mut self, ticket: Ticket, landing: BoxedLanding, options: SealOptions);
+
+    /// The memory is not needed any more.
+    fn abandon(&mut self, ticket: Ticket, landing: BoxedLanding);
+
+    /// The memory of an object that is here, pinned as long as the value lives.
+    fn open(&mut self, id: &ObjectId, birth: Birth) -> Option<SharedSource>;
+}
+
+/// Asks for memory for a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LandingRequest {
+    /// Names the landing.
+    pub ticket: Ticket,
+    /// The object.
+    pub id: ObjectId,
+    /// Its incarnation.
+    pub birth: Birth,
+    /// Its bytes.
+    pub content: Content,
+}
+
+/// What becomes of a copy that is sealed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SealOptions {
+    /// Whether clients may see it; else it is published later.
+    pub visible: bool,
+    /// Whether it is never evicted.
+    pub keep: bool,
+}
+
+/// What a store says.
+pub enum StoreEvent {
+    /// Something happened there, or clients want something.
+    Call(Call),
+    /// Every copy that was there when the node began has been told.
+    Ready,
+    /// The memory for a copy, of exactly the bytes of its content; `None` where there is no room.
+    Landed(Ticket, Option<BoxedLanding>),
+}
+
+impl std::fmt::Debug for StoreEvent {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Call(call) => f.debug_tuple("Call").field(call).finish(),
+            Self::Ready => f.write_str("Ready"),
+            Self::Landed(ticket, memory) => {
+                f.debug_tuple("Landed").field(ticket).field(&memory.is_some()).finish()
+            }
+        }
+    }
+}

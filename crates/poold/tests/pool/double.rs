@@ -1,0 +1,257 @@
+//! A store in a few maps: a double of `plasmond` for nodes that run in one process, with clients
+//! that wait.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use plasmon_cluster::Slot;
+use plasmon_pool::event::Class;
+use plasmon_pool::{Birth, Call, Content, Fate, Refusal, Ticket, Told};
+use plasmon_poold::core::Inbox;
+use plasmon_poold::memory::{BoxedLanding, Landing, SharedSource, Source};
+use plasmon_poold::store::{LandingRequest, SealOptions, Store, StoreEvent};
+use plasmon_proto::ObjectId;
+use plasmon_testkit::TEST_TIMEOUT;
+
+/// A copy.
+#[derive(Clone, Debug)]
+struct Object {
+    birth: Birth,
+    bytes: Arc<Vec<u8>>,
+    visible: bool,
+    keep: bool,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    objects: BTreeMap<ObjectId, Object>,
+    landings: BTreeMap<Ticket, LandingRequest>,
+    committed: BTreeMap<(ObjectId, u64), Result<(), Refusal>>,
+    sought: BTreeMap<ObjectId, (u64, Fate)>,
+    deleted: BTreeMap<ObjectId, u64>,
+    undeleted: BTreeSet<u64>,
+    next: u64,
+}
+
+/// The store of one node, as its clients have it.
+#[derive(Clone)]
+pub(crate) struct Double {
+    state: Arc<(Mutex<State>, Condvar)>,
+    inbox: Inbox,
+    boot: u64,
+}
+
+struct SourceBytes(Arc<Vec<u8>>);
+
+impl Source for SourceBytes {
+    fn bytes(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn part(&self, offset: u64, bytes: usize) -> &[u8] {
+        &self.0[offset as usize..][..bytes]
+    }
+}
+
+struct LandingBytes(Vec<u8>);
+
+impl Landing for LandingBytes {
+    fn bytes(&mut self) -> &mut [u8] {
+        &mut self.0
+    }
+}
+
+impl Double {
+    pub(crate) fn new(inbox: Inbox, boot: u64) -> Self {
+        Self { state: Arc::default(), inbox, boot }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.0.lock().unwrap()
+    }
+
+    fn call(&self, call: Call) {
+        self.inbox.say(StoreEvent::Call(call));
+    }
+
+    fn number(&self) -> u64 {
+        let mut state = self.lock();
+        state.next += 1;
+        state.next
+    }
+
+    /// Waits until the state gives an answer.
+    fn wait<T>(&self, what: &str, mut answer: impl FnMut(&State) -> Option<T>) -> T {
+        let deadline = Instant::now() + TEST_TIMEOUT;
+        let mut state = self.lock();
+        loop {
+            if let Some(answer) = answer(&state) {
+                return answer;
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            assert!(!left.is_zero(), "waited too long for {what}: {state:?}");
+            state = self.state.1.wait_timeout(state, left).unwrap().0;
+        }
+    }
+
+    /// A client puts an object into the pool, and waits for it to be there.
+    pub(crate) fn put(
+        &self,
+        (id, slot): (ObjectId, Slot),
+        bytes: Vec<u8>,
+        copies: u8,
+    ) -> Result<(), Refusal> {
+        let serial = self.number();
+        let birth = Birth { slot, boot: self.boot, serial };
+        let content = Content { data_bytes: bytes.len() as u64, ..Content::default() };
+        let object = Object { birth, bytes: Arc::new(bytes), visible: false, keep: true };
+        {
+            let mut state = self.lock();
+            assert!(!state.objects.contains_key(&id), "a test puts an object that is here");
+            state.objects.insert(id, object);
+        }
+        self.call(Call::Commit { id, serial, content, copies, copies_min: 1 });
+        self.wait("a commit", |state| state.committed.get(&(id, serial)).copied())
+    }
+
+    /// A client gets an object, wherever it is.
+    pub(crate) fn get(&self, id: ObjectId) -> Result<Arc<Vec<u8>>, Fate> {
+        if let Some(object) = self.lock().objects.get(&id).filter(|object| object.visible) {
+            return Ok(object.bytes.clone());
+        }
+        let number = self.number();
+        self.call(Call::Seek { id, number, class: Class::Get });
+        let found = self.wait("a get", |state| {
+            let object = state.objects.get(&id).filter(|object| object.visible);
+            let fate = state.sought.get(&id).filter(|(answered, _)| *answered >= number);
+            let object = object.map(|object| Ok(object.bytes.clone()));
+            object.or(fate.map(|(_, fate)| Err(*fate)))
+        });
+        self.call(Call::Unseek(id));
+        found
+    }
+
+    /// A client deletes an object.
+    pub(crate) fn delete(&self, id: ObjectId) -> bool {
+        let number = self.number();
+        self.call(Call::Delete { id, number });
+        self.wait("a delete", |state| {
+            let is_deleted = state.deleted.get(&id).is_some_and(|answered| *answered >= number);
+            let is_not = state.undeleted.contains(&number);
+            (is_deleted || is_not).then_some(is_deleted)
+        })
+    }
+
+    /// Whether there is a copy that is never evicted.
+    pub(crate) fn keeps(&self, id: ObjectId) -> bool {
+        self.lock().objects.get(&id).is_some_and(|object| object.keep && object.visible)
+    }
+
+    /// Waits until there is a copy that is never evicted.
+    pub(crate) fn wait_until_kept(&self, id: ObjectId) {
+        let keeps = |object: &&Object| object.keep && object.visible;
+        self.wait("a copy to be kept", |state| state.objects.get(&id).filter(keeps).map(drop));
+    }
+
+    /// Waits until there is no copy of it.
+    pub(crate) fn wait_until_gone(&self, id: ObjectId) {
+        self.wait("a copy to be gone", |state| (!state.objects.contains_key(&id)).then_some(()));
+    }
+}
+
+impl Store for Double {
+    fn begin(&mut self, _: Slot) {
+        self.inbox.say(StoreEvent::Ready);
+    }
+
+    fn flush(&mut self) {}
+
+    fn tell(&mut self, told: Told) {
+        let mut calls = Vec::new();
+        let mut state = self.lock();
+        match told {
+            Told::Sought { id, number, fate } => _ = state.sought.insert(id, (number, fate)),
+            Told::Committed { id, serial, result } => {
+                let object = state.objects.get_mut(&id);
+                if let Some(object) = object.filter(|object| object.birth.serial == serial) {
+                    object.visible = true;
+                    let birth = object.birth;
+                    if result.is_err() {
+                        state.objects.remove(&id);
+                        calls.push(Call::Ended { id, birth });
+                    }
+                }
+                state.committed.insert((id, serial), result);
+            }
+            Told::Deleted { id, number } => _ = state.deleted.insert(id, number),
+            Told::DeleteUnreachable { number, .. } => _ = state.undeleted.insert(number),
+            Told::Drop { id, birth } => {
+                if state.objects.get(&id).is_some_and(|object| object.birth == birth) {
+                    state.objects.remove(&id);
+                }
+                calls.push(Call::Ended { id, birth });
+            }
+            Told::Publish { id, birth } => {
+                let object = state.objects.get_mut(&id);
+                if let Some(object) = object.filter(|object| object.birth == birth) {
+                    object.visible = true;
+                }
+            }
+            Told::Keep { id, birth } => {
+                let object = state.objects.get_mut(&id);
+                if let Some(object) = object.filter(|object| object.birth == birth) {
+                    object.keep = true;
+                    calls.push(Call::Kept { id, birth });
+                }
+            }
+            Told::Vouch { .. } => {}
+        }
+        drop(state);
+        self.state.1.notify_all();
+        calls.into_iter().for_each(|call| self.call(call));
+    }
+
+    fn land(&mut self, request: LandingRequest) {
+        let mut state = self.lock();
+        let has_room = !state.objects.contains_key(&request.id);
+        if has_room {
+            state.landings.insert(request.ticket, request);
+        }
+        drop(state);
+        let memory = vec![0; request.content.bytes() as usize];
+        let memory = has_room.then(|| Box::new(LandingBytes(memory)) as BoxedLanding);
+        self.inbox.say(StoreEvent::Landed(request.ticket, memory));
+    }
+
+    fn seal(&mut self, ticket: Ticket, mut landing: BoxedLanding, options: SealOptions) {
+        let bytes = Arc::new(landing.bytes().to_vec());
+        let mut state = self.lock();
+        if let Some(LandingRequest { id, birth, .. }) = state.landings.remove(&ticket) {
+            let SealOptions { visible, keep } = options;
+            state.objects.insert(id, Object { birth, bytes, visible, keep });
+        }
+        drop(state);
+        self.state.1.notify_all();
+    }
+
+    fn abandon(&mut self, ticket: Ticket, _: BoxedLanding) {
+        self.lock().landings.remove(&ticket);
+    }
+
+    fn open(&mut self, id: &ObjectId, birth: Birth) -> Option<SharedSource> {
+        let state = self.lock();
+        let object = state.objects.get(id).filter(|object| object.birth == birth)?;
+        Some(Arc::new(SourceBytes(object.bytes.clone())))
+    }
+}
+
+/// Waits a little for something that other threads do.
+pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + TEST_TIMEOUT;
+    let (lock, never) = (Mutex::new(()), Condvar::new());
+    while !holds() {
+        assert!(Instant::now() < deadline, "waited too long until {what}");
+        drop(never.wait_timeout(lock.lock().unwrap(), Duration::from_millis(5)).unwrap());
+    }
+}

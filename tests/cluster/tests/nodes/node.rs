@@ -1,0 +1,153 @@
+//! A node: a daemon with its keeper and its pool daemon, and a client.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use plasmon_client::{Client, ConnectOptions, Filter, ObjectId, Policy};
+use plasmon_testkit::{
+    Etcd, Signal, TEST_TIMEOUT, build, daemon_command, kill, plasmond, process, until,
+};
+use tempfile::TempDir;
+
+/// At once.
+pub(crate) const NOW: Option<Duration> = Some(Duration::ZERO);
+
+/// As long as a test waits for anything.
+pub(crate) const LONG: Option<Duration> = Some(TEST_TIMEOUT);
+
+/// A node. It ends with the value.
+pub(crate) struct Node {
+    pub(crate) client: Client,
+    folder: TempDir,
+    daemon: Child,
+    is_killed: bool,
+}
+
+/// So many nodes in one pool, which have all joined it; `None` where there is no etcd.
+pub(crate) fn nodes(count: usize, flags: &[&str]) -> Option<(Etcd, Vec<Node>)> {
+    let etcd = Etcd::start()?;
+    let nodes: Vec<Node> =
+        (0..count).map(|number| Node::start(&etcd, &format!("node{number}"), flags)).collect();
+    for node in &nodes {
+        node.wait_until_joined();
+    }
+    Some((etcd, nodes))
+}
+
+impl Node {
+    fn start(etcd: &Etcd, name: &str, flags: &[&str]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = socket(folder.path());
+        let endpoint = etcd.endpoints().remove(0);
+        let endpoint = endpoint.trim_start_matches("http://");
+        let mut command = daemon_command(&plasmond(), &socket);
+        command.args(["--capacity-bytes", "256m", "--node-name", name]).args(flags);
+        command.arg("--cluster").arg(format!("etcd://{endpoint}"));
+        command.env("PLASMON_POOLD", poold());
+        command.env("XDG_STATE_HOME", folder.path());
+        let daemon = command.stdin(Stdio::null()).spawn().unwrap();
+        let options = ConnectOptions {
+            socket: Some(socket),
+            name: "test".to_owned(),
+            connect_timeout: TEST_TIMEOUT,
+            ..ConnectOptions::default()
+        };
+        let client = Client::connect(&options).unwrap();
+        Self { client, folder, daemon, is_killed: false }
+    }
+
+    /// Puts and deletes an object of its own.
+    fn wait_until_joined(&self) {
+        let name = plasmon_client::Name::new("", format!("@joined:{}", self.daemon.id())).unwrap();
+        let options =
+            plasmon_client::PutOptions { name: Some(name), copies: 1, ..Default::default() };
+        let mut id = None;
+        until("the node has joined", || {
+            id = self.client.put(b"", &options).ok();
+            id.is_some()
+        });
+        assert_eq!(self.client.delete(&[id.unwrap()]).unwrap(), [None]);
+    }
+
+    /// Whether there is a copy that is never evicted.
+    pub(crate) fn keeps(&self, id: &ObjectId) -> bool {
+        let listed = self.client.list(&Filter::default()).unwrap();
+        listed.iter().any(|info| info.id == *id && info.traits.policy == Policy::Keep)
+    }
+
+    /// `kill -9` for its pool daemon, and waits until it is gone.
+    pub(crate) fn kill_pool_daemon(&self) {
+        let mut pid = 0;
+        until("there is a pool daemon", || {
+            pid = pool_daemon_of(&socket(self.folder.path())).unwrap_or(0);
+            pid > 0
+        });
+        kill_and_wait(pid);
+    }
+
+    /// `kill -9` for its daemon: the keeper starts another one.
+    pub(crate) fn kill_daemon(&self) {
+        kill_and_wait(self.client.status().unwrap().pid);
+    }
+
+    /// `kill -9` for all of it at once.
+    pub(crate) fn kill(mut self) {
+        self.kill_all();
+    }
+
+    fn kill_all(&mut self) {
+        if std::mem::replace(&mut self.is_killed, true) {
+            return;
+        }
+        let socket = socket(self.folder.path());
+        // What starts the others again goes first.
+        if let Ok(status) = self.client.status() {
+            for pid in [status.keeper_pid, status.pid] {
+                if pid > 0 {
+                    kill_and_wait(pid);
+                }
+            }
+        }
+        if let Some(pid) = pool_daemon_of(&socket) {
+            kill_and_wait(pid);
+        }
+        let _ = self.daemon.kill();
+        let _ = self.daemon.wait();
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.kill_all();
+    }
+}
+
+/// The program `plasmon-poold`, built once from this very workspace.
+fn poold() -> PathBuf {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| build(&["plasmon-poold"]).join("plasmon-poold")).clone()
+}
+
+fn socket(folder: &Path) -> PathBuf {
+    folder.join("store.sock")
+}
+
+fn kill_and_wait(pid: u32) {
+    let process = process(pid);
+    kill(pid, Signal::KILL);
+    assert!(plasmon_testkit::ends(&process), "a process that is killed ends");
+}
+
+/// The pool daemon of the store at this socket.
+fn pool_daemon_of(socket: &Path) -> Option<u32> {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let mut pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    pids.find(|pid| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let arguments: Vec<&[u8]> = line.split(|byte| *byte == 0).collect();
+        let is_poold = arguments[0].ends_with(b"plasmon-poold");
+        is_poold && arguments.contains(&socket.as_os_str().as_encoded_bytes())
+    })
+}
