@@ -97,17 +97,33 @@ fn pool_attributes(
     chosen: Option<ObjectId>,
 ) -> Result<Option<PoolAttributes>> {
     let PutOptions { copies, copies_min, policy, .. } = *options;
-    let wrong = |detail| Err(Error::new(Code::BadRequest, doing).with_detail(detail));
+    let refused = |code, detail| {
+        let error = Error::new(code, doing).with_detail(detail);
+        let error = chosen.into_iter().fold(error, Error::with_id);
+        Err(options.name.iter().fold(error, |error, name| error.with_name(name.to_string())))
+    };
     if !chosen.is_some_and(|id| id.is_pooled()) {
         return match (copies, copies_min) {
             (0, 0) => Ok(None),
-            _ => wrong("only an object of a pool has copies: its name begins with @"),
+            _ => refused(
+                Code::BadRequest,
+                "only an object of a pool has copies: its name begins with @",
+            ),
         };
+    }
+    if let Some(detail) = unsupported_in_a_pool(options) {
+        return refused(Code::Unsupported, detail);
+    }
+    if copies > COPIES_MAX {
+        return refused(Code::BadRequest, "an object of a pool has 1 to 8 copies");
     }
     let copies = if copies == 0 { COPIES } else { copies };
     let copies_min = if copies_min == 0 { copies - copies / 2 } else { copies_min };
-    if copies > COPIES_MAX || copies_min > copies {
-        return wrong("an object has 1 to 8 copies, and at least no more than that");
+    if copies_min > copies {
+        return refused(
+            Code::BadRequest,
+            "copies_min is larger than copies, which is 2 unless given",
+        );
     }
     let class = match policy {
         Policy::Keep => Durability::Memory,
@@ -117,6 +133,21 @@ fn pool_attributes(
     let serial = plasmon_shm::edge::random().map(u64::from_le_bytes);
     let serial = serial.map_err(|error| Error::io(doing, error))?;
     Ok(Some(PoolAttributes { copies, copies_min, class, origin: None, serial }))
+}
+
+/// What the options ask for that no pool can do. The store refuses it, too, but only once the bytes
+/// are there.
+fn unsupported_in_a_pool(options: &PutOptions) -> Option<&'static str> {
+    if options.ttl.is_some() {
+        return Some("an object of a pool has no time to live: delete it when it is not needed");
+    }
+    if options.replace {
+        return Some("an object of a pool cannot be replaced: delete the old one first");
+    }
+    if options.owned || !options.members.is_empty() {
+        return Some("an object of a pool is neither a member of a composite nor a composite");
+    }
+    None
 }
 
 fn attributes(
@@ -188,12 +219,33 @@ mod tests {
         let one = planned(1, 1, Policy::Cache).unwrap();
         assert_eq!(one.class, Durability::Cache);
         assert_ne!(one.serial, planned(1, 1, Policy::Cache).unwrap().serial);
-        for (copies, copies_min) in [(9, 0), (2, 3), (0, 3)] {
+        for (copies, copies_min) in [(9, 0), (9, 9), (2, 3), (0, 3)] {
             let error = planned(copies, copies_min, Policy::Keep).unwrap_err();
             assert_eq!(error.code(), Code::BadRequest, "{copies} {copies_min}");
+            assert!(error.to_string().contains("\"@prod:sales\""), "{error}");
         }
-        let local = PutOptions { copies: 2, ..PutOptions::default() };
-        assert_eq!(Plan::new("putting", 1, &local).unwrap_err().code(), Code::BadRequest);
+        let sales = Some(Name::new("", "sales").unwrap());
+        for name in [None, sales] {
+            let local = PutOptions { name, copies: 2, ..PutOptions::default() };
+            assert_eq!(Plan::new("putting", 1, &local).unwrap_err().code(), Code::BadRequest);
+        }
+    }
+
+    #[test]
+    fn what_a_pool_cannot_do_is_refused_before_a_byte_is_copied() {
+        let name = Some(Name::new("", "@prod:sales").unwrap());
+        let pooled = PutOptions { name, ..PutOptions::default() };
+        let refused = [
+            PutOptions { ttl: Some(Duration::from_secs(1)), ..pooled.clone() },
+            PutOptions { replace: true, ..pooled.clone() },
+            PutOptions { owned: true, ..pooled.clone() },
+            PutOptions { members: vec![ObjectId::new([7; 20])], ..pooled.clone() },
+        ];
+        assert!(Plan::new("putting", 1, &pooled).is_ok());
+        for options in refused {
+            let error = Plan::new("putting", 1, &options).unwrap_err();
+            assert_eq!(error.code(), Code::Unsupported);
+        }
     }
 
     #[test]
