@@ -63,6 +63,12 @@ pub(crate) fn forget(store: &Client, members: &[ObjectId]) {
     let _ = store.delete(members);
 }
 
+/// Whether the options name an object of a pool, which has no members: a copy is made for it.
+pub(crate) fn is_pooled(options: &PutOptions) -> bool {
+    let named = options.name.as_ref().map(plasmon_client::Name::id);
+    options.id.or(named).is_some_and(|id| id.is_pooled())
+}
+
 /// An error if the object that the options name exists already and is not to be replaced: better
 /// reported before anything is sealed.
 pub(crate) fn check_free(store: &Client, options: &PutOptions) -> Result<()> {

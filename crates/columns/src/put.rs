@@ -42,8 +42,9 @@ pub fn put<'a>(
     table: Table<'_>,
     options: &PutOptions,
 ) -> Result<ShareOutcome> {
-    // A strict object is written by its writer alone: a copy.
+    // A strict object is written by its writer alone, and one of a pool has no members: a copy.
     if !options.strict
+        && !composite::is_pooled(options)
         && let Some(first) = pools.next()
         // What cannot be encoded is reported, or encoded, by the path that copies.
         && let Ok(Some(stream)) = StreamPieces::of(table.schema, table.batches)

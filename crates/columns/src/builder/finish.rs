@@ -39,7 +39,7 @@ impl ColumnSet<'_> {
     pub(crate) fn seal(&self, batches: Vec<Batch>, options: &PutOptions) -> Result<ObjectId> {
         let mut sink = InParts::default();
         stream::write(self.schema, &borrowed(&batches), &mut sink)?;
-        if sink.is_lost {
+        if sink.is_lost || composite::is_pooled(options) {
             return self.copy(&batches, options);
         }
         let memories = memories(batches);
@@ -52,7 +52,8 @@ impl ColumnSet<'_> {
         composed.inspect_err(|_| composite::forget(self.store, &members))
     }
 
-    /// Copies what was built into an ordinary object: the daemon that gave the memory is gone.
+    /// Copies what was built into an ordinary object: the daemon that gave the memory is gone, or
+    /// the object is one of a pool, which has no members.
     fn copy(&self, batches: &[Batch], options: &PutOptions) -> Result<ObjectId> {
         let mut sink = Contiguous::default();
         stream::write(self.schema, &borrowed(batches), &mut sink)?;
