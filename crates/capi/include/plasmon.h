@@ -219,6 +219,9 @@ typedef struct plasmon_put_options {
     int32_t owned;             /* 1: deleted with the last composite that holds it */
     int32_t strict;            /* 1: the kernel refuses every write once it is sealed */
     int32_t replace;           /* 1: an object of this id or name is replaced in one step */
+    uint8_t copies;            /* of an object in a pool: how many nodes keep it, 1 to 8; 0: two */
+    uint8_t copies_min;        /* with how many it is accepted where there are no more nodes, 1 to
+                                  copies; 0: half of copies, rounded up */
 } plasmon_put_options;
 
 typedef struct plasmon_part {
@@ -233,7 +236,12 @@ plasmon_code plasmon_new_id(const plasmon_store *store, plasmon_id *id);
 
 /* Copies bytes into a new object. Null options are the defaults; `id` may be null. If the options
  * give neither an id nor a name, it returns before the store has accepted the object; plasmon_flush
- * and the next call that writes report a refusal. */
+ * and the next call that writes report a refusal.
+ *
+ * An object whose name begins with @, such as "@prod:sales" (or whose name space does), belongs to
+ * the pool of the store: the call returns when `copies` nodes have it. PLASMON_UNSUPPORTED when the
+ * store belongs to no pool, and with ttl_ms, members, owned or replace; PLASMON_NOT_ENOUGH_NODES;
+ * PLASMON_UNREACHABLE. With `copies` or `copies_min` any other object is PLASMON_BAD_REQUEST. */
 plasmon_code plasmon_put(const plasmon_store *store, const void *data, size_t bytes,
                          const plasmon_put_options *options, plasmon_id *id);
 /* The same, gathered from several parts with one copy. */
@@ -380,7 +388,7 @@ plasmon_code plasmon_builder_length(const plasmon_builder *builder, int64_t colu
                                     uint64_t *length);
 /* Seals the column or table as an object, without a copy. The options may be null. The builder is
  * empty afterwards and may be used again; if the name is taken (PLASMON_EXISTS), it is unchanged.
- */
+ * For an object of a pool the values are copied. */
 plasmon_code plasmon_builder_finish(plasmon_builder *builder, const plasmon_put_options *options,
                                     plasmon_id *id);
 /* Gives the builder back, and drops values that were not finished. */

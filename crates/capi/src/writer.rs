@@ -44,6 +44,9 @@ pub struct plasmon_put_options {
     owned: i32,
     strict: i32,
     replace: i32,
+    // These two lie where the struct had padding: it is as large as before them.
+    copies: u8,
+    copies_min: u8,
 }
 
 impl Default for plasmon_put_options {
@@ -63,6 +66,8 @@ impl Default for plasmon_put_options {
             owned: 0,
             strict: 0,
             replace: 0,
+            copies: 0,
+            copies_min: 0,
         }
     }
 }
@@ -107,8 +112,8 @@ pub(crate) unsafe fn put_options(pointer: *const plasmon_put_options) -> Result<
         tag: given.tag,
         ttl,
         members,
-        copies: 0,
-        copies_min: 0,
+        copies: given.copies,
+        copies_min: given.copies_min,
         owned,
         strict,
         replace: given.replace != 0,

@@ -97,6 +97,11 @@ fn objects_of_a_scope_stay_together_or_not_at_all() {
 }
 
 #[test]
+fn copies_are_for_objects_of_a_pool() {
+    runs("tests/c/copies.c", Linking::Shared);
+}
+
+#[test]
 fn nulls_and_senseless_options_are_refused() {
     runs("tests/c/nulls.c", Linking::Shared);
 }

@@ -1,0 +1,47 @@
+/* Copies are for objects of a pool, and this store belongs to none. */
+#undef NDEBUG
+#include <assert.h>
+#include <plasmon.h>
+#include <stdio.h>
+#include <string.h>
+
+/* A put under this name with so many copies is refused, and the message has a word for it. */
+static void refused(const plasmon_store *store, const char *name, int copies, int copies_min,
+                    plasmon_code code, const char *word) {
+    plasmon_put_options options;
+    assert(plasmon_put_options_init(&options) == PLASMON_OK);
+    assert(options.copies == 0 && options.copies_min == 0);
+    options.name = name;
+    options.copies = (uint8_t)copies;
+    options.copies_min = (uint8_t)copies_min;
+    plasmon_writer *writer = NULL;
+    assert(plasmon_put(store, "x", 1, &options, NULL) == code);
+    assert(strstr(plasmon_error_message(), word) != NULL);
+    assert(plasmon_create(store, 1, &options, &writer) == code && writer == NULL);
+    assert(strstr(plasmon_error_message(), word) != NULL);
+}
+
+int main(void) {
+    plasmon_store *store;
+    assert(plasmon_connect_or_start(NULL, NULL, &store) == PLASMON_OK);
+
+    refused(store, "sales", 2, 0, PLASMON_BAD_REQUEST, "begins with @");
+    refused(store, "sales", 0, 1, PLASMON_BAD_REQUEST, "begins with @");
+    refused(store, NULL, 2, 0, PLASMON_BAD_REQUEST, "begins with @");
+    refused(store, "@prod:sales", 9, 0, PLASMON_BAD_REQUEST, "1 to 8 copies");
+    refused(store, "@prod:sales", 2, 3, PLASMON_BAD_REQUEST, "copies_min");
+    refused(store, "@prod:sales", 0, 0, PLASMON_UNSUPPORTED, "pool");
+    refused(store, "@prod:sales", 3, 1, PLASMON_UNSUPPORTED, "pool");
+
+    /* A program of an earlier header does not know the last fields, whatever lies there. */
+    plasmon_put_options options;
+    assert(plasmon_put_options_init(&options) == PLASMON_OK);
+    options.struct_bytes = offsetof(plasmon_put_options, copies);
+    options.copies = 77;
+    options.name = "sales";
+    assert(plasmon_put(store, "x", 1, &options, NULL) == PLASMON_OK);
+
+    plasmon_store_close(store);
+    puts("copies: ok");
+    return 0;
+}
