@@ -3,10 +3,13 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use anyhow::bail;
 use clap::{Parser, Subcommand, ValueEnum};
 use plasmon_client::PutOptions;
+use plasmon_proto::limits::COPIES_MAX;
 use plasmon_proto::{Name, Policy};
 
+use crate::failure::usage;
 use crate::{completion, target};
 
 /// Shares Arrow data between processes: immutable objects in shared memory, read in place.
@@ -302,12 +305,33 @@ pub(crate) struct Retention {
     /// both take memory.
     #[arg(long)]
     pub(crate) replace: bool,
+    /// How many nodes of the pool keep the object, 1 to 8 (default: 2). For names that begin with
+    /// @, such as @prod:sales.
+    #[arg(long, value_name = "N", value_parser = copies())]
+    pub(crate) copies: Option<u8>,
+    /// With how many copies the object is accepted where the pool has no more nodes (default: half
+    /// of --copies, rounded up).
+    #[arg(long, value_name = "M", value_parser = copies())]
+    pub(crate) copies_min: Option<u8>,
+}
+
+/// A number of copies in a pool.
+fn copies() -> clap::builder::RangedI64ValueParser<u8> {
+    clap::value_parser!(u8).range(1..=i64::from(COPIES_MAX))
 }
 
 impl Retention {
     /// The options to put an object of this name with.
     pub(crate) fn options(&self, name: &Name) -> anyhow::Result<PutOptions> {
+        if (self.copies.is_some() || self.copies_min.is_some()) && !name.is_pooled() {
+            bail!(usage(format!(
+                "--copies and --copies-min are for objects of a pool, whose names begin with @, \
+                 and \"{name}\" does not"
+            )));
+        }
         Ok(PutOptions {
+            copies: self.copies.unwrap_or_default(),
+            copies_min: self.copies_min.unwrap_or_default(),
             name: Some(name.clone()),
             policy: if self.cache { Policy::Cache } else { Policy::Keep },
             replace: self.replace,

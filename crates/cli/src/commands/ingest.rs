@@ -2,7 +2,8 @@
 //!
 //! Rows are read a batch at a time and appended to columns that grow in shared memory, so this
 //! process never holds more than a batch, and nothing is copied once it is in the store. A table
-//! with a type that no builder is made for is read as a whole and put.
+//! with a type that no builder is made for is read as a whole and put, and so is one for a pool,
+//! whose objects are one piece.
 
 use std::path::Path;
 use std::time::Instant;
@@ -37,7 +38,10 @@ pub(super) fn ingest(store: &Client, ingest: &Ingest, output: &Output) -> Result
     let total = files.iter().map(|(_, file)| file.bytes_about).sum();
     let bar = progress::bytes(total, &object.text, output.is_json());
     let timeout = target::seconds("--timeout", ingest.timeout)?;
-    let built = build(store, files, BuilderOptions { timeout, ..BuilderOptions::default() }, &bar);
+    let builder = BuilderOptions { timeout, ..BuilderOptions::default() };
+    // An object of a pool is one piece, which is written once all rows are known.
+    let builder = Some(builder).filter(|_| !name.is_pooled());
+    let built = build(store, files, builder, &bar);
     bar.finish_and_clear();
     let table = built?;
     let rows = table.rows();
@@ -98,18 +102,19 @@ fn no_room(store: &Client, table: &TableBuilder, error: Error) -> anyhow::Error 
 /// The builder of the rows.
 enum Destination {
     Builder(Box<TableBuilder>),
-    /// Of a table with a type that has no builder, such as the strings of polars' files.
+    /// Of a table with a type that has no builder, such as the strings of polars' files, and of one
+    /// that is not to be built in the store.
     Memory(Table),
 }
 
 impl Destination {
-    fn new(store: &Client, schema: &SchemaRef, options: &BuilderOptions) -> Result<Self> {
-        match TableBuilder::new(store, schema, options) {
-            Ok(builder) => Ok(Self::Builder(Box::new(builder))),
-            Err(Error::Unsupported(_)) => {
+    fn new(store: &Client, schema: &SchemaRef, builder: Option<BuilderOptions>) -> Result<Self> {
+        match builder.map(|options| TableBuilder::new(store, schema, &options)) {
+            Some(Ok(builder)) => Ok(Self::Builder(Box::new(builder))),
+            None | Some(Err(Error::Unsupported(_))) => {
                 Ok(Self::Memory(Table { schema: schema.clone(), batches: Vec::new() }))
             }
-            Err(error) => Err(error.into()),
+            Some(Err(error)) => Err(error.into()),
         }
     }
 
@@ -134,14 +139,14 @@ impl Destination {
 fn build(
     store: &Client,
     files: Vec<(&Path, TableFile)>,
-    options: BuilderOptions,
+    builder: Option<BuilderOptions>,
     bar: &ProgressBar,
 ) -> Result<Destination> {
     let schema = match files.first() {
         Some((_, file)) => file.schema.clone(),
         None => bail!("no file was given"),
     };
-    let mut table = Destination::new(store, &schema, &options)?;
+    let mut table = Destination::new(store, &schema, builder)?;
     let mut before = 0;
     for (path, file) in files {
         let failed = || format!("ingesting {}", path.display());

@@ -120,3 +120,30 @@ fn a_capacity_above_the_memory_is_warned_of() {
     fixture.good(&["stop"]);
     assert!(text(&fixture.run(&["start", "--capacity", "16m"]).stderr).is_empty());
 }
+
+#[test]
+fn copies_are_for_objects_of_a_pool() {
+    let fixture = Fixture::started();
+    std::fs::write(fixture.path("t.csv"), "x\n1\n").unwrap();
+    for command in [&["put", "t.csv"][..], &["ingest", "t.csv"]] {
+        let fails = |code, name: &str, flags: &[&str]| {
+            fixture.fails(code, &[command, &["--name", name], flags].concat())
+        };
+        for flags in [&["--copies", "2"][..], &["--copies-min", "1"]] {
+            let message = fails(2, "n:t", flags);
+            assert!(message.contains("begin with @") && message.contains("\"n:t\""), "{message}");
+        }
+        for count in ["0", "9", "-1", "two"] {
+            fails(2, "@prod:t", &["--copies", count]);
+        }
+        let message = fails(1, "@prod:t", &["--copies", "2", "--copies-min", "3"]);
+        assert!(message.contains("copies_min"), "{message}");
+        let message = fails(1, "@prod:t", &["--copies", "3", "--copies-min", "1"]);
+        assert!(message.contains("@prod:t") && message.contains("pool"), "{message}");
+        let message = fails(1, "@prod:t", &["--ttl", "5"]);
+        assert!(message.contains("time to live"), "{message}");
+    }
+    let message = fixture.fails(1, &["put", "t.csv", "--namespace", "@prod", "--copies", "1"]);
+    assert!(message.contains("@prod:t"), "{message}");
+    assert_eq!(fixture.json(&["ls"]).as_array().unwrap().len(), 0);
+}
