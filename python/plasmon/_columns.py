@@ -352,6 +352,8 @@ class ColumnBuilder(_Column):
 
         Takes the options of :meth:`plasmon.Store.put`. The builder is empty afterwards and may be
         used for the next column. Raises Exists, before anything is sealed, if the name is taken.
+        An object of a pool, whose name begins with @, is one piece, so the column is copied into
+        it.
         """
         self.flush()
         sealed = self._native.seal(**options)

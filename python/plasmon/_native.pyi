@@ -320,6 +320,8 @@ class _Columns:
         policy: _Policy = "keep",
         ttl: float | None = None,
         owned: bool = False,
+        copies: int | None = None,
+        copies_min: int | None = None,
     ) -> ObjectId: ...
     def abort(self) -> None: ...
     @property
@@ -376,6 +378,9 @@ class Store:
         strict: bool = False,
         tag: int = 0,
         replace: bool = False,
+        copies: int | None = None,
+        copies_min: int | None = None,
+        durable: bool = False,
         as_: Literal["arrow"] | None = None,
     ) -> ObjectId: ...
     def create(
@@ -393,6 +398,9 @@ class Store:
         strict: bool = False,
         tag: int = 0,
         replace: bool = False,
+        copies: int | None = None,
+        copies_min: int | None = None,
+        durable: bool = False,
     ) -> Writer: ...
     @overload
     def get(  # type: ignore[overload-overlap] # a str is an Iterable of str

@@ -3,11 +3,15 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use plasmon_client::{ConnectOptions, Filter, ObjectId, Policy, PutOptions, StartOptions};
+use plasmon_client::{
+    Code, ConnectOptions, Error, Filter, ObjectId, Policy, PutOptions, StartOptions,
+};
+use plasmon_proto::limits::COPIES_MAX;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 
+use crate::error::raised;
 use crate::id::{Id, name, named};
 
 /// One id, given as such or as a name in `namespace`.
@@ -161,7 +165,7 @@ pub(crate) fn put_arguments<'py>(
 pub(crate) fn put_options(given: Option<&Bound<'_, PyDict>>) -> PyResult<PutOptions> {
     let mut options = PutOptions::default();
     let Some(given) = given else { return Ok(options) };
-    let (mut text, mut namespace) = (None, String::new());
+    let (mut text, mut namespace, mut durable) = (None, String::new(), false);
     for (key, value) in given.iter() {
         let key = key.cast::<PyString>()?;
         let (key, none) = (key.to_str()?, value.is_none());
@@ -177,7 +181,10 @@ pub(crate) fn put_options(given: Option<&Bound<'_, PyDict>>) -> PyResult<PutOpti
             "strict" => options.strict = value.extract()?,
             "replace" => options.replace = value.extract()?,
             "tag" => options.tag = value.extract()?,
-            "id" | "name" | "members" => {}
+            "copies" if !none => options.copies = copies(key, &value)?,
+            "copies_min" if !none => options.copies_min = copies(key, &value)?,
+            "durable" => durable |= value.extract::<bool>()?,
+            "id" | "name" | "members" | "copies" | "copies_min" => {}
             other => {
                 let text = format!("put() and create() take no argument '{other}'");
                 return Err(PyTypeError::new_err(text));
@@ -189,7 +196,27 @@ pub(crate) fn put_options(given: Option<&Bound<'_, PyDict>>) -> PyResult<PutOpti
     } else if !namespace.is_empty() {
         return Err(PyValueError::new_err("a namespace needs a name"));
     }
+    if durable {
+        return Err(not_durable(given.py(), &options));
+    }
     Ok(options)
+}
+
+/// How many nodes of a pool keep an object.
+fn copies(key: &str, given: &Bound<'_, PyAny>) -> PyResult<u8> {
+    let count: i64 = given.extract()?;
+    u8::try_from(count).ok().filter(|count| (1..=COPIES_MAX).contains(count)).ok_or_else(|| {
+        PyValueError::new_err(format!("{key} is 1 to {COPIES_MAX} nodes of a pool, found {count}"))
+    })
+}
+
+/// Objects that outlive the power of all machines are planned.
+fn not_durable(py: Python<'_>, options: &PutOptions) -> PyErr {
+    let detail = "durable objects, which outlive a loss of power, do not exist yet: leave durable \
+                  out; with copies= other nodes of a pool keep the object";
+    let error = Error::new(Code::Unsupported, "making object").with_detail(detail);
+    let name = options.name.as_ref().map(ToString::to_string);
+    raised(py, &name.into_iter().fold(error, Error::with_name))
 }
 
 /// The bytes of any object with the buffer protocol.

@@ -166,12 +166,12 @@ impl Columns {
         PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
     }
 
-    /// Seals the column or table as an object, at once and without a copy. Takes the options of
-    /// put(). The builder is empty afterwards.
+    /// Seals the column or table as an object, at once and without a copy, which only an object of
+    /// a pool needs. Takes the options of put(). The builder is empty afterwards.
     #[pyo3(
         signature = (**options),
         text_signature = "($self, *, id=None, name=None, namespace='', metadata=b'', \
-                          policy='keep', ttl=None, owned=False)"
+                          policy='keep', ttl=None, owned=False, copies=None, copies_min=None)"
     )]
     fn seal(&self, py: Python<'_>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Id> {
         let options = put_options(options)?;

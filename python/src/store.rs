@@ -337,13 +337,22 @@ impl Store {
     /// (docs/formats/values.md). `as_="arrow"` stores a data frame as an Arrow table even if that
     /// does not give back the very same frame.
     ///
+    /// An object whose name begins with @, such as "@prod:sales", belongs to the pool of this
+    /// store. `copies` says how many nodes of the pool keep it (1 to 8, default 2), and
+    /// `copies_min` with how many it is accepted where there are no more nodes (1 to `copies`,
+    /// default half of it, rounded up); put() returns when they have it. Such an object has no
+    /// `ttl`, is neither replaced nor a composite. `durable` is for objects that outlive a loss of
+    /// power, which do not exist yet: with it every put raises Unsupported.
+    ///
     /// Raises Exists, InUse (when a composite holds the object to be replaced), StoreFull,
-    /// QuotaExceeded, TooLarge, and TypeError for a value that cannot be written.
+    /// QuotaExceeded, TooLarge, and TypeError for a value that cannot be written. For an object of
+    /// a pool also Unsupported (the store belongs to no pool), NotEnoughNodes and Unreachable;
+    /// `copies` for any other object raises BadRequest.
     #[pyo3(
         signature = (value, **options),
         text_signature = "($self, value, *, id=None, name=None, namespace='', metadata=b'', \
                           policy='keep', ttl=None, members=None, owned=False, strict=False, tag=0, \
-                          replace=False, as_=None)"
+                          replace=False, copies=None, copies_min=None, durable=False, as_=None)"
     )]
     fn put(&self, value: &Bound<'_, PyAny>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Id> {
         let context = self.objects(value.py())?;
@@ -358,7 +367,7 @@ impl Store {
         signature = (nbytes, **options),
         text_signature = "($self, nbytes, *, id=None, name=None, namespace='', metadata=b'', \
                           policy='keep', ttl=None, members=None, owned=False, strict=False, tag=0, \
-                          replace=False)"
+                          replace=False, copies=None, copies_min=None, durable=False)"
     )]
     fn create_object(
         &self,
