@@ -7,7 +7,7 @@ SEEDS ?= 10000
 NAME ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-foreign check bench fuzz soak sim sim-node faults sanitize docs format clean spark demo-spark \
+.PHONY: help setup demo demo-pool test test-foreign check bench fuzz soak sim sim-node faults sanitize docs format clean spark demo-spark \
 	test-spark test-spark-lines test-spark-suites test-hdf5
 
 help: ## list the targets
@@ -19,6 +19,10 @@ setup: ## install what the machine lacks, and the package into .venv
 
 demo: setup ## 10 million rows, 4 to 16 processes, one copy in memory, beside six other ways
 	@.venv/bin/plasmon run-demo --picture target/demo.png
+
+demo-pool: setup ## [ARGUMENTS="--json"]: three nodes, one table, one node is killed; wants root, for etcd
+	@scripts/setup.sh etcd
+	@$(PYTHON) -m scripts.demo_pool $(ARGUMENTS)
 
 test: setup ## every test; ends with the counts
 	@scripts/setup.sh languages

@@ -55,7 +55,7 @@ etcd_server() {
     command -v etcd >/dev/null && return
     if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null ||
         ! install_packages etcd-server; then
-        say "without etcd (Debian: etcd-server) tests of the pool are skipped"
+        say "without etcd (Debian: etcd-server) tests of the pool are skipped, and its demo fails"
     fi
 }
 
