@@ -44,16 +44,10 @@ def start_daemon(
     timeout: float = 10.0,
 ) -> tuple[int, Path]: ...
 def serialize(
-    value: object,
-    *,
-    context: _Context | None = None,
-    form: Literal["auto", "stream", "small"] | None = None,
+    value: object, *, context: _Context | None = None, form: _Form | None = None
 ) -> Serialized: ...
 def dumps(
-    value: object,
-    *,
-    context: _Context | None = None,
-    form: Literal["auto", "stream", "small"] | None = None,
+    value: object, *, context: _Context | None = None, form: _Form | None = None
 ) -> bytes: ...
 def loads(data: Bytes, *, context: _Context | None = None) -> Any: ...
 def object_nbytes(data: Bytes) -> int: ...
@@ -165,10 +159,12 @@ class ObjectId:
     def __ge__(self, other: ObjectId, /) -> bool: ...
     def __reduce__(self) -> tuple[type[ObjectId], tuple[bytes]]: ...
 
-# Not there at run time: an object by its id or its name, several of them, what may become of one.
+# Not there at run time: an object by its id or its name, several of them, what may become of one,
+# how a Python object is written.
 _Id = ObjectId | str
 _Ids = _Id | Iterable[_Id]
 _Policy = Literal["keep", "cache"]
+_Form = Literal["auto", "stream", "small"]
 
 @final
 class Buffer:
