@@ -116,6 +116,10 @@ fn members_join_vanish_are_given_up_and_come_back() {
     two.joined();
     three.joined();
     assert_eq!(one.membership.cluster(), three.membership.cluster());
+    let snapshot = plasmon_poold::membership::snapshot(&options(&etcd), "test").unwrap();
+    assert_eq!(snapshot.leader, Some(one.membership.uuid()));
+    assert_eq!(snapshot.present.len(), 3);
+    assert_eq!(snapshot.map.map(|map| map.nodes().count()), Some(3));
 
     // All lead groups; their reports settle what joined later.
     one.until("all are in the map", |node| node.map.nodes().count() == 3);

@@ -172,7 +172,7 @@ impl Seat {
 /// Why nothing can be done with an object of a pool.
 pub(crate) fn no_pool() -> Failure {
     Failure::of(Code::Unsupported).with_detail(
-        "names that begin with @ belong to a pool of several nodes, which this version cannot join \
-         yet: choose another name",
+        "names that begin with @ belong to a pool of several nodes, and this store is in none: \
+         start it with --cluster, or choose another name",
     )
 }

@@ -24,6 +24,7 @@ mod leadership;
 mod lease;
 mod reports;
 mod shared;
+mod snapshot;
 mod view;
 mod watch;
 
@@ -42,6 +43,8 @@ use self::leadership::Leadership;
 use self::lease::Holder;
 use self::shared::Shared;
 pub use self::shared::Sink;
+pub use self::snapshot::Snapshot;
+use self::view::View;
 use self::watch::{Told, Watcher};
 use crate::identity::{self, Identity};
 use crate::random::random;
@@ -228,6 +231,14 @@ fn check_cluster(name: &str) -> Result<(), Error> {
     let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     let fits = (1..=CLUSTER_NAME_BYTES_MAX).contains(&name.len());
     if fits && name.bytes().all(is_letter) { Ok(()) } else { Err(Error::ClusterName) }
+}
+
+/// What etcd says of a pool now.
+pub fn snapshot(etcd: &Options, cluster: &str) -> Result<Snapshot, Error> {
+    check_cluster(cluster)?;
+    let keys = Keys::new(cluster);
+    let listing = Client::new(etcd.clone())?.list(keys.prefix())?;
+    Ok(View::of(&keys, listing).snapshot())
 }
 
 /// The secret that the nodes of a cluster share when they are given no other; the first node draws

@@ -9,6 +9,7 @@ use plasmon_etcd::{Change, KeyValue, LeaseId, Listing};
 
 use super::keys::{Key, Keys, Life};
 use super::reports::{self, Reports};
+use super::snapshot::Snapshot;
 
 /// The key of the node that leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +61,18 @@ impl View {
         }
         view.revision = listing.revision;
         view
+    }
+
+    /// The same for people.
+    pub(crate) fn snapshot(self) -> Snapshot {
+        let refused = self.refusals.into_iter().map(|(life, reason)| (life.uuid, reason));
+        Snapshot {
+            map: self.map.map(|seen| seen.map),
+            bad_map: self.bad_map,
+            leader: self.leading.map(|leading| leading.life.uuid),
+            present: self.members.keys().map(|life| life.uuid).collect(),
+            refused: refused.collect(),
+        }
     }
 
     /// Applies a change; the new map, if it is one.
