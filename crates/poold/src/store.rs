@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   core  ── tell, land, seal, abandon, open ──►  Store     (calls, on the core's thread)
-//!         ◄── StoreEvent::{Call, Landed} ───────            (through the Inbox, from any thread)
+//!         ◄── StoreEvent::{Call, Landed, Opened} ──         (through the Inbox, from any thread)
 //! ```
 //!
 //! The calls must not wait for long: the core has no other thread for them. What takes longer, such
@@ -34,8 +34,9 @@ pub trait Store: Send {
     /// The memory is not needed any more.
     fn abandon(&mut self, ticket: Ticket, landing: BoxedLanding);
 
-    /// The memory of an object that is here, pinned as long as the value lives.
-    fn open(&mut self, id: &ObjectId, birth: Birth) -> Option<SharedSource>;
+    /// Opens a copy of this incarnation, if it is here; answered with [`StoreEvent::Opened`] and
+    /// this number.
+    fn open(&mut self, number: u64, id: &ObjectId, birth: Birth);
 }
 
 /// Asks for memory for a copy.
@@ -68,6 +69,8 @@ pub enum StoreEvent {
     Ready,
     /// The memory for a copy, of exactly the bytes of its content; `None` where there is no room.
     Landed(Ticket, Option<BoxedLanding>),
+    /// A copy that was opened, pinned as long as the value lives; `None` where it is not here.
+    Opened(u64, Option<SharedSource>),
 }
 
 impl std::fmt::Debug for StoreEvent {
@@ -75,6 +78,9 @@ impl std::fmt::Debug for StoreEvent {
         match self {
             Self::Call(call) => f.debug_tuple("Call").field(call).finish(),
             Self::Ready => f.write_str("Ready"),
+            Self::Opened(number, source) => {
+                f.debug_tuple("Opened").field(number).field(&source.is_some()).finish()
+            }
             Self::Landed(ticket, memory) => {
                 f.debug_tuple("Landed").field(ticket).field(&memory.is_some()).finish()
             }

@@ -18,6 +18,7 @@
 mod backlog;
 mod inbox;
 mod landings;
+mod openings;
 mod run;
 
 use std::io;

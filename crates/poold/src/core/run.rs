@@ -15,10 +15,11 @@ use plasmon_pool::{Config, Effect, Event, Mono, Node, Ticket};
 use super::backlog::Backlog;
 use super::inbox::Incoming;
 use super::landings::{After, Closed, Ending, Landings};
+use super::openings::Openings;
 use crate::clock::now_us;
 use crate::links::{self, Links};
 use crate::membership::{self, Membership};
-use crate::movers::{Done, Movers, Serve};
+use crate::movers::{Done, Movers};
 use crate::poll::{Poll, Waker};
 use crate::store::{LandingRequest, SealOptions, Store, StoreEvent};
 
@@ -67,6 +68,7 @@ pub(super) struct Core {
     store: Box<dyn Store>,
     landings: Landings,
     backlog: Backlog,
+    openings: Openings,
     running: Option<Running>,
     /// Whether the store has told every copy: before that the node would answer as if it had none.
     is_ready: bool,
@@ -93,6 +95,7 @@ impl Core {
             store,
             landings: Landings::default(),
             backlog: Backlog::default(),
+            openings: Openings::default(),
             running: None,
             is_ready: false,
             newest: None,
@@ -188,6 +191,11 @@ impl Core {
         match event {
             StoreEvent::Ready => return self.ready(),
             StoreEvent::Call(call) => self.step(Event::Local(call)),
+            StoreEvent::Opened(number, source) => {
+                if let Some(serve) = self.openings.opened(number, source) {
+                    self.movers.serve(serve);
+                }
+            }
             StoreEvent::Landed(ticket, memory) => {
                 let room = memory.is_some();
                 match self.landings.landed(ticket, memory) {
@@ -287,6 +295,7 @@ impl Core {
         match event {
             links::Event::Up(peer) => self.step(Event::Link { peer, up: true }),
             links::Event::Down(peer) => {
+                self.openings.end_peer(peer);
                 self.movers.end_peer(peer);
                 self.step(Event::Link { peer, up: false });
             }
@@ -340,12 +349,13 @@ impl Core {
             }
             Effect::Abandon(ticket) => self.end_landing(ticket, Ending::Abandon),
             Effect::Serve { peer, transfer, id, birth, ranges } => {
-                // Where it is gone, the receiver asks another node.
-                if let Some(source) = self.store.open(&id, birth) {
-                    self.movers.serve(Serve { peer, transfer, source, ranges });
-                }
+                let number = self.openings.begin(peer, transfer, ranges);
+                self.store.open(number, &id, birth);
             }
-            Effect::EndServe { peer, transfer } => self.movers.end_serve(peer, transfer),
+            Effect::EndServe { peer, transfer } => {
+                self.openings.end(peer, transfer);
+                self.movers.end_serve(peer, transfer);
+            }
             Effect::Report { group, since } => self.membership.report(group, since),
         }
     }

@@ -1,28 +1,28 @@
-//! The connection to the store: requests by number, and the thread that reads what comes back.
+//! The connection to the store: requests by number, and what they are for.
+//!
+//! A request is sent at once where the store reads, and by a thread of its own where it does not:
+//! the store reads nothing more of a client that does not read what it is sent, so the thread that
+//! reads must never wait to send.
 
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
-use plasmon_pool::{Birth, Call, Ticket};
+use plasmon_pool::{Birth, Ticket};
+use plasmon_proto::ObjectId;
 use plasmon_proto::frame::{FromDaemon, decode_from_daemon, encode_request};
 use plasmon_proto::message::{
-    ExtentId, Failure, Grant, Hello, PROTOCOL_VERSION, Push, Reply, Request, Welcome,
+    ExtentId, Failure, Hello, Location, PROTOCOL_VERSION, Reply, Request, Welcome,
 };
-use plasmon_proto::{Code, ObjectId};
+use plasmon_proto::object::Level;
+use plasmon_proto::pool::Origin;
 use plasmon_shm::Connection;
-use plasmon_shm::map::ReadMap;
+use plasmon_shm::socket::Message;
 
-use super::maps::{LandedMemory, Maps};
-use crate::core::Inbox;
-use crate::store::{LandingRequest, StoreEvent};
-
-/// How long the store may take to answer a question that the core waits for.
-const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+use super::maps::Maps;
+use crate::store::LandingRequest;
 
 /// As what this client is listed.
 const NAME: &str = "plasmon-poold";
@@ -73,16 +73,52 @@ pub(super) enum Purpose {
     },
     /// Whether an extent is still there.
     Check(ExtentId),
-    /// A thread waits for the answer.
-    Ask(SyncSender<(Reply, Vec<OwnedFd>)>),
+    /// Where a copy is, and its pin.
+    Open(OpenRequest),
+    /// The extent of a copy that is pinned.
+    Map(OpenRequest, Pin, Location),
 }
 
-#[derive(Debug, Default)]
+/// A copy that is to be opened.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OpenRequest {
+    /// What the answer says.
+    pub(super) number: u64,
+    /// The incarnation that is wanted.
+    pub(super) birth: Birth,
+    /// This node.
+    pub(super) here: Origin,
+}
+
+/// A pin that the daemon counts. Dropped, it tells the daemon.
+#[derive(Debug)]
+pub(super) struct Pin {
+    connection: Arc<StoreConnection>,
+    serial: u64,
+}
+
+impl Pin {
+    /// The pin of the object at a location that the store gave.
+    pub(super) fn new(connection: &Arc<StoreConnection>, location: &Location) -> Self {
+        Self { connection: connection.clone(), serial: location.serial }
+    }
+}
+
+impl Drop for Pin {
+    fn drop(&mut self) {
+        self.connection.send(&Request::Release { serials: vec![self.serial] }, Purpose::Release);
+    }
+}
+
+#[derive(Debug)]
 struct Requests {
     last: u64,
     purposes: BTreeMap<u64, Purpose>,
     landings: BTreeMap<Ticket, LandingRequest>,
-    is_over: bool,
+    /// How many requests the thread that sends has, which go before any other.
+    queued: usize,
+    /// That thread; `None` when the connection has ended.
+    queue: Option<Sender<Vec<u8>>>,
 }
 
 /// A connection to the store of this node.
@@ -119,8 +155,20 @@ impl StoreConnection {
             }
             _ => return Err(unexpected()),
         };
-        let (requests, maps) = (Mutex::default(), Mutex::default());
-        Ok(Arc::new(Self { connection, welcome, requests, maps }))
+        let (queue, queued) = channel();
+        let requests = Requests {
+            last: 0,
+            purposes: BTreeMap::new(),
+            landings: BTreeMap::new(),
+            queued: 0,
+            queue: Some(queue),
+        };
+        let (requests, maps) = (Mutex::new(requests), Mutex::default());
+        let this = Arc::new(Self { connection, welcome, requests, maps });
+        let sender = this.clone();
+        let thread = std::thread::Builder::new().name("pool-requests".to_owned());
+        thread.spawn(move || sender.send_queued(&queued)).map_err(failed)?;
+        Ok(this)
     }
 
     /// The number of the store.
@@ -137,44 +185,52 @@ impl StoreConnection {
     pub fn close(&self) {
         // One that is closed already is not connected any more.
         let _ = self.connection.shutdown();
+        self.end();
     }
 
-    /// Sends a request. What a broken connection loses, the store ends by itself.
+    /// How the store protects what it holds.
+    pub(super) fn level(&self) -> Level {
+        self.welcome.level
+    }
+
+    /// The extents that are mapped.
+    pub(super) fn maps(&self) -> MutexGuard<'_, Maps> {
+        lock(&self.maps)
+    }
+
+    /// Sends a request, without waiting. What a broken connection loses, the store ends by itself.
     pub(super) fn send(&self, request: &Request, purpose: Purpose) {
         let mut requests = lock(&self.requests);
-        if requests.is_over {
-            return;
-        }
+        let Some(queue) = requests.queue.clone() else { return };
         requests.last += 1;
         let number = requests.last;
+        let frame = match encode_request(number, request) {
+            Ok(frame) => frame,
+            Err(error) => return tracing::error!(%error, "a request to the store is too long"),
+        };
         requests.purposes.insert(number, purpose);
         // Under the lock: numbers are sent in order.
-        let sent = encode_request(number, request).map_err(io::Error::other);
-        if let Err(error) = sent.and_then(|frame| self.connection.send(&frame, &[])) {
-            tracing::debug!(%error, "the store is not told a request");
-            requests.purposes.remove(&number);
+        if requests.queued == 0 && self.connection.try_send(&frame, &[]).is_ok() {
+            return;
+        }
+        requests.queued += 1;
+        // It fails when the thread has found the connection broken; the one that reads ends it.
+        let _ = queue.send(frame);
+    }
+
+    fn send_queued(&self, queued: &Receiver<Vec<u8>>) {
+        while let Ok(frame) = queued.recv() {
+            if let Err(error) = self.connection.send(&frame, &[]) {
+                return tracing::debug!(%error, "the store is not told a request");
+            }
+            lock(&self.requests).queued -= 1;
         }
     }
 
-    /// Asks the store, and waits for its answer; `None` when it refuses, or does not answer.
-    pub(super) fn ask(&self, request: &Request) -> Option<(Reply, Vec<OwnedFd>)> {
-        let (sender, answer) = sync_channel(1);
-        self.send(request, Purpose::Ask(sender));
-        answer.recv_timeout(ANSWER_WITHIN).ok()
-    }
-
-    /// The mapping of an extent, to read from.
-    pub(super) fn map_to_read(&self, extent: ExtentId) -> Option<Arc<ReadMap>> {
-        let found = lock(&self.maps).find(extent);
-        if found.is_some() {
-            return found;
-        }
-        let request = Request::Extents { extents: vec![extent], write: false };
-        let (reply, fds) = self.ask(&request)?;
-        let Reply::Extents(sizes) = reply else { return None };
-        let (bytes, fd) = (sizes.into_iter().next()??, fds.into_iter().next()?);
-        let mapped = lock(&self.maps).map(extent, fd, bytes);
-        mapped.inspect_err(|error| tracing::warn!(%error, "an extent cannot be mapped")).ok()
+    /// The next message of the store; `None` at the end of the connection.
+    pub(super) fn receive(&self, into: &mut Vec<u8>) -> io::Result<Option<Message>> {
+        let received = self.connection.recv(into, true)?;
+        Ok((received.bytes > 0 && !received.truncated).then_some(received))
     }
 
     /// Asks whether one of the extents that are mapped is still there.
@@ -196,125 +252,18 @@ impl StoreConnection {
         lock(&self.requests).landings.remove(&ticket)
     }
 
-    fn take_purpose(&self, number: u64) -> Option<Purpose> {
+    /// What a request was for, once.
+    pub(super) fn take_purpose(&self, number: u64) -> Option<Purpose> {
         lock(&self.requests).purposes.remove(&number)
     }
 
-    /// Threads that wait for an answer wait no longer.
-    fn end(&self) {
+    /// Nothing is sent any more, and no answer comes.
+    pub(super) fn end(&self) {
         let mut requests = lock(&self.requests);
-        requests.is_over = true;
-        requests.purposes.clear();
-    }
-}
-
-/// The thread that reads.
-pub(super) struct Reader {
-    connection: Arc<StoreConnection>,
-    inbox: Inbox,
-}
-
-impl Reader {
-    pub(super) fn new(connection: Arc<StoreConnection>, inbox: Inbox) -> Self {
-        Self { connection, inbox }
-    }
-
-    /// Reads until the connection ends.
-    pub(super) fn run(&self) {
-        let mut bytes = Vec::new();
-        loop {
-            let received = match self.connection.connection.recv(&mut bytes, true) {
-                Ok(received) if received.bytes > 0 && !received.truncated => received,
-                Ok(_) => break,
-                Err(error) => {
-                    tracing::debug!(%error, "the store is not heard any more");
-                    break;
-                }
-            };
-            match decode_from_daemon(bytes.get(..received.bytes).unwrap_or_default()) {
-                Ok(FromDaemon::Push(Push::Calls(calls))) => {
-                    calls.into_iter().for_each(|call| self.inbox.say(event_of(call)));
-                }
-                Ok(FromDaemon::Push(_)) => {}
-                Ok(FromDaemon::Reply(number, reply)) => {
-                    let Some(purpose) = self.connection.take_purpose(number) else { continue };
-                    if !self.answered(purpose, reply, received.fds) {
-                        break;
-                    }
-                }
-                Err(error) => {
-                    tracing::error!(%error, "the store sends what is no message");
-                    break;
-                }
-            }
-        }
-        self.connection.end();
-    }
-
-    /// An answer came. False when the connection is of no use any more.
-    fn answered(&self, purpose: Purpose, reply: Reply, fds: Vec<OwnedFd>) -> bool {
-        match (purpose, reply) {
-            // A thread that waited too long has given up.
-            (Purpose::Ask(sender), reply) => _ = sender.send((reply, fds)),
-            (Purpose::Land(request), Reply::Created(grant)) => self.landed(request, &grant, fds),
-            (Purpose::Land(request), reply) => self.not_landed(request, &reply),
-            (Purpose::Seal { id, birth }, Reply::Failed(failure)) => {
-                tracing::error!(object = %id, "a copy cannot be sealed: {failure:?}");
-                self.inbox.say(StoreEvent::Call(Call::Ended { id, birth }));
-            }
-            (Purpose::Seat, Reply::Failed(failure)) => {
-                let Failure { code, detail, .. } = failure;
-                tracing::error!("the store does not give its seat ({}): {detail}", code.key());
-                return false;
-            }
-            (Purpose::Check(extent), Reply::Extents(sizes)) if sizes[..] == [None] => {
-                lock(&self.connection.maps).forget(extent);
-            }
-            (purpose, Reply::Failed(failure)) => {
-                tracing::debug!("the store refuses {purpose:?}: {failure:?}");
-            }
-            (_, _) => {}
-        }
-        true
-    }
-
-    fn landed(&self, request: LandingRequest, grant: &Grant, fds: Vec<OwnedFd>) {
-        let missing = || io::Error::other("no descriptor came with the memory");
-        let fd = fds.into_iter().next().ok_or_else(missing);
-        let level = self.connection.welcome.level;
-        let lease = fd.and_then(|fd| lock(&self.connection.maps).lease(grant, fd, level));
-        let content = request.content.bytes() as usize;
-        let memory = lease.and_then(|mut span| {
-            let short = || io::Error::other("the memory is shorter than the object");
-            span.take(content).ok_or_else(short)
-        });
-        match memory {
-            Ok(span) => {
-                let memory = Box::new(LandedMemory(span));
-                self.inbox.say(StoreEvent::Landed(request.ticket, Some(memory)));
-            }
-            Err(error) => {
-                tracing::error!(object = %request.id, %error, "the memory of a copy is not there");
-                self.connection.take_landing(request.ticket);
-                self.connection.send(&Request::Abort { id: request.id }, Purpose::Abort);
-                self.inbox.say(StoreEvent::Landed(request.ticket, None));
-            }
-        }
-    }
-
-    fn not_landed(&self, request: LandingRequest, reply: &Reply) {
-        if !matches!(reply, Reply::Failed(failure) if failure.code == Code::StoreFull) {
-            tracing::warn!(object = %request.id, "no memory for a copy: {reply:?}");
-        }
-        self.connection.take_landing(request.ticket);
-        self.inbox.say(StoreEvent::Landed(request.ticket, None));
-    }
-}
-
-/// What the store said, for the core.
-fn event_of(call: Call) -> StoreEvent {
-    match call {
-        Call::InventoryEnd => StoreEvent::Ready,
-        call => StoreEvent::Call(call),
+        requests.queue = None;
+        let purposes = std::mem::take(&mut requests.purposes);
+        drop(requests);
+        // Among them are pins, which take the lock.
+        drop(purposes);
     }
 }

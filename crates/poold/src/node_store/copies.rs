@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use plasmon_pool::Birth;
+use plasmon_proto::Attributes;
 use plasmon_proto::limits::SEGMENT_BYTES;
-use plasmon_proto::message::{Reply, Request};
-use plasmon_proto::pool::Origin;
-use plasmon_proto::{Attributes, ObjectId};
+use plasmon_proto::message::Location;
 use plasmon_shm::counted_view::CountedView;
+use plasmon_shm::map::ReadMap;
 
-use super::connection::{Purpose, StoreConnection};
+use super::connection::{OpenRequest, Pin};
 use crate::memory::Source;
 
 /// A copy here, pinned. The attributes that travel say where it was made, which those of an object
@@ -23,32 +23,15 @@ pub(super) struct PinnedCopy {
     end_offset: u64,
 }
 
-/// Ends the pin that the daemon counts.
-#[derive(Debug)]
-struct Pin {
-    connection: Arc<StoreConnection>,
-    serial: u64,
-}
-
-impl Drop for Pin {
-    fn drop(&mut self) {
-        self.connection.send(&Request::Release { serials: vec![self.serial] }, Purpose::Release);
-    }
-}
-
 impl PinnedCopy {
-    /// Pins a copy of this incarnation, if it is here.
-    pub(super) fn open(
-        connection: &Arc<StoreConnection>,
-        id: &ObjectId,
-        birth: Birth,
-        here: Origin,
+    /// A copy that is pinned, if it is the incarnation that is wanted.
+    pub(super) fn new(
+        map: Arc<ReadMap>,
+        location: Location,
+        pin: Pin,
+        open: &OpenRequest,
     ) -> Option<Self> {
-        let (reply, _) = connection.ask(&Request::Get { ids: vec![*id] })?;
-        let Reply::Located(located) = reply else { return None };
-        let location = located.into_iter().next()?.ok()?;
-        let pin = Pin { connection: connection.clone(), serial: location.serial };
-        let map = connection.map_to_read(location.range.extent)?;
+        let OpenRequest { birth, here, .. } = *open;
         let view = CountedView::new(map, location, pin)?;
         let attributes = Attributes::decode(view.attributes()).ok()?;
         let made_here = Birth { slot: here.slot, boot: here.boot, serial: 0 };

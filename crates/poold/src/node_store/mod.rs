@@ -3,10 +3,10 @@
 //! ```text
 //!   core ── tell, land, seal, open ──►  NodeStore ── requests ──►  plasmond
 //!                                          │ Maps: memory, mapped once
-//!   core ◄── Call, Landed (Inbox) ──  reader thread ◄── calls, answers
+//!   core ◄── Call, Landed, Opened ──  reader thread ◄── calls, answers
 //! ```
 //!
-//! * [`connection`]: one connection, requests by number, and the thread that reads.
+//! * [`connection`]: one connection, and requests by number. [`reader`]: the thread that reads.
 //! * [`maps`]: extents that are mapped here, to read from and to write to.
 //! * [`copies`]: a pinned copy that is sent from where it lies.
 //!
@@ -16,6 +16,7 @@
 mod connection;
 mod copies;
 mod maps;
+mod reader;
 
 use std::io;
 use std::sync::Arc;
@@ -29,10 +30,10 @@ use plasmon_proto::object::{Sizes, Traits};
 use plasmon_proto::pool::Origin;
 
 pub use self::connection::{ConnectError, StoreConnection};
-use self::connection::{Purpose, Reader};
-use self::copies::PinnedCopy;
+use self::connection::{OpenRequest, Purpose};
+use self::reader::Reader;
 use crate::core::Inbox;
-use crate::memory::{BoxedLanding, SharedSource};
+use crate::memory::BoxedLanding;
 use crate::store::{LandingRequest, SealOptions, Store};
 
 /// The store of this node.
@@ -119,9 +120,9 @@ impl Store for NodeStore {
         }
     }
 
-    fn open(&mut self, id: &ObjectId, birth: Birth) -> Option<SharedSource> {
-        self.flush();
-        let copy = PinnedCopy::open(&self.connection, id, birth, self.here?)?;
-        Some(Arc::new(copy))
+    fn open(&mut self, number: u64, id: &ObjectId, birth: Birth) {
+        let Some(here) = self.here else { return };
+        let request = Request::Get { ids: vec![*id] };
+        self.send(&request, Purpose::Open(OpenRequest { number, birth, here }));
     }
 }

@@ -239,10 +239,13 @@ impl Store for Double {
         self.lock().landings.remove(&ticket);
     }
 
-    fn open(&mut self, id: &ObjectId, birth: Birth) -> Option<SharedSource> {
+    fn open(&mut self, number: u64, id: &ObjectId, birth: Birth) {
         let state = self.lock();
-        let object = state.objects.get(id).filter(|object| object.birth == birth)?;
-        Some(Arc::new(SourceBytes(object.bytes.clone())))
+        let object = state.objects.get(id).filter(|object| object.birth == birth);
+        let source =
+            object.map(|object| Arc::new(SourceBytes(object.bytes.clone())) as SharedSource);
+        drop(state);
+        self.inbox.say(StoreEvent::Opened(number, source));
     }
 }
 
