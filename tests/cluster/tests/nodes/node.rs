@@ -101,18 +101,12 @@ impl Node {
         if std::mem::replace(&mut self.is_killed, true) {
             return;
         }
-        let socket = socket(self.folder.path());
-        // What starts the others again goes first.
-        if let Ok(status) = self.client.status() {
-            for pid in [status.keeper_pid, status.pid] {
-                if pid > 0 {
-                    kill_and_wait(pid);
-                }
-            }
+        // Daemon and keeper start each other again, so none may run while the other ends.
+        let processes = || processes_of(&socket(self.folder.path()));
+        for pid in processes() {
+            kill(pid, Signal::STOP);
         }
-        if let Some(pid) = pool_daemon_of(&socket) {
-            kill_and_wait(pid);
-        }
+        processes().into_iter().for_each(kill_and_wait);
         let _ = self.daemon.kill();
         let _ = self.daemon.wait();
     }
@@ -142,12 +136,23 @@ fn kill_and_wait(pid: u32) {
 
 /// The pool daemon of the store at this socket.
 fn pool_daemon_of(socket: &Path) -> Option<u32> {
-    let processes = std::fs::read_dir("/proc").unwrap().flatten();
-    let mut pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    pids.find(|pid| {
-        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        let arguments: Vec<&[u8]> = line.split(|byte| *byte == 0).collect();
-        let is_poold = arguments[0].ends_with(b"plasmon-poold");
-        is_poold && arguments.contains(&socket.as_os_str().as_encoded_bytes())
-    })
+    processes_of(socket).into_iter().find(|pid| program_of(*pid).ends_with(b"plasmon-poold"))
+}
+
+/// The processes that were started with this socket: daemon, keeper and pool daemon.
+fn processes_of(socket: &Path) -> Vec<u32> {
+    let socket = socket.as_os_str().as_encoded_bytes();
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    pids.filter(|pid| arguments_of(*pid).iter().any(|argument| argument.ends_with(socket)))
+        .collect()
+}
+
+fn program_of(pid: u32) -> Vec<u8> {
+    arguments_of(pid).into_iter().next().unwrap_or_default()
+}
+
+fn arguments_of(pid: u32) -> Vec<Vec<u8>> {
+    let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    line.split(|byte| *byte == 0).map(<[u8]>::to_vec).collect()
 }
