@@ -108,6 +108,8 @@ class Status:
     after its last client the daemon ends, or None if it stays; ``starter_pid`` is the process that
     the store was started for and ends with, or 0. ``spilled_bytes`` are only in files, and
     ``spill_kept_bytes`` in memory and in a file, which makes spilling them again cost nothing.
+    ``cluster`` is the address of the pool that the store belongs to, and ``node_name`` the name of
+    this node there; both are empty without a pool.
     """
 
     version: str
@@ -147,6 +149,8 @@ class Status:
     spill_kept_bytes: int
     spill_written_bytes_total: int
     spill_read_bytes_total: int
+    cluster: str
+    node_name: str
 
     def _repr_html_(self) -> str:
         def text(name: str) -> str:

@@ -1,5 +1,7 @@
 //! The command line as data.
 
+mod pool;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -9,6 +11,7 @@ use plasmon_client::PutOptions;
 use plasmon_proto::limits::COPIES_MAX;
 use plasmon_proto::{Name, Policy};
 
+pub(crate) use self::pool::{Pool, PoolChild, PoolDev};
 use crate::failure::usage;
 use crate::{completion, target};
 
@@ -80,8 +83,11 @@ pub(crate) enum Command {
         #[arg(long, default_value_t = 0)]
         count: u64,
     },
-    /// Check this machine and the store, and suggest changes.
-    Doctor,
+    /// Check this machine, the store and its pool, and suggest changes.
+    Doctor(Doctor),
+    /// Work with pools of stores on several machines.
+    #[command(subcommand)]
+    Pool(Pool),
     /// Keep the shuffle of Apache Spark 3.5 and 4.x in shared memory.
     #[command(subcommand)]
     Spark(Spark),
@@ -185,9 +191,24 @@ pub(crate) struct Start {
     /// The folder for objects that do not fit in memory.
     #[arg(long, value_name = "DIR")]
     pub(crate) spill_dir: Option<PathBuf>,
+    /// The pool of machines to join, as etcd://HOST:PORT, with further hosts after commas and /NAME
+    /// at the end where one etcd has several pools.
+    #[arg(long, value_name = "URL")]
+    pub(crate) cluster: Option<String>,
+    /// The name of this node in its pool (default: the name of the machine).
+    #[arg(long, visible_alias = "node-name", value_name = "NAME")]
+    pub(crate) name: Option<String>,
     /// Another setting of the daemon, as key=value; see `plasmond --help`.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(crate) settings: Vec<String>,
+}
+
+/// Arguments of `doctor`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Doctor {
+    /// The pool to check, as for `start` (default: that of the running store).
+    #[arg(long, env = "PLASMON_CLUSTER", value_name = "URL")]
+    pub(crate) cluster: Option<String>,
 }
 
 /// The objects that a command selects.

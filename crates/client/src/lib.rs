@@ -120,7 +120,9 @@ pub use ranges::ObjectReader;
 pub use region::Region;
 pub use scope::Scope;
 pub use similar_name::WeakClient;
-pub use start::{StartedDaemon, default_socket, start, start_or_take_over};
+pub use start::{
+    StartedDaemon, daemon_program, default_socket, pool_daemon_program, start, start_or_take_over,
+};
 pub use subscription::{Notification, Subscription};
 pub use wait::poll::PendingWait;
 pub use writer::{Mapping, Writer};

@@ -19,6 +19,7 @@ use plasmon_proto::Code;
 use plasmon_shm::deadline::Deadline;
 use plasmon_shm::edge;
 use plasmon_shm::incarnation::Incarnation;
+use plasmon_shm::program;
 use plasmon_shm::socket::Connection;
 use plasmon_shm::socket_folder;
 use rustix::event::PollFlags;
@@ -65,7 +66,7 @@ pub fn start(options: &StartOptions) -> Result<StartedDaemon> {
     if Connection::connect(&socket).is_ok() {
         return Err(already_running(&socket));
     }
-    let program = find_daemon(options)?;
+    let program = daemon_program(options)?;
     socket_folder::make(&socket).map_err(|error| {
         Error::io(STARTING, error).with_detail(format!("making the folder of {}", socket.display()))
     })?;
@@ -156,28 +157,26 @@ pub fn default_socket() -> Result<PathBuf> {
     }
 }
 
-/// Where the daemon's program is.
-fn find_daemon(options: &StartOptions) -> Result<PathBuf> {
+/// Where the daemon's program is: [`StartOptions::daemon`], else `$PLASMON_DAEMON`, else `plasmond`
+/// beside the running program, else in `$PATH`.
+pub fn daemon_program(options: &StartOptions) -> Result<PathBuf> {
     if let Some(program) = &options.daemon {
         return Ok(program.clone());
     }
-    if let Some(program) = env::var_os("PLASMON_DAEMON").filter(|value| !value.is_empty()) {
-        return Ok(PathBuf::from(program));
-    }
-    let beside = env::current_exe().ok().and_then(|exe| exe.parent().map(Path::to_path_buf));
-    let in_path = env::var_os("PATH");
-    let directories = in_path.iter().flat_map(env::split_paths);
-    beside
-        .into_iter()
-        .chain(directories)
-        .map(|d| d.join("plasmond"))
-        .find(|p| p.is_file())
-        .ok_or_else(|| {
-            Error::new(Code::Unsupported, STARTING).with_detail(
-                "plasmond is neither beside this program nor in PATH; set PLASMON_DAEMON to its \
-                 path",
-            )
-        })
+    program::find("PLASMON_DAEMON", "plasmond", &[]).ok_or_else(|| {
+        Error::new(Code::Unsupported, STARTING).with_detail(
+            "plasmond is neither beside this program nor in PATH; set PLASMON_DAEMON to its path",
+        )
+    })
+}
+
+/// Where the daemon looks for the program of the pool daemon: `$PLASMON_POOLD`, else
+/// `plasmon-poold` beside its own program, else in `$PATH`. `None` where there is no such file.
+pub fn pool_daemon_program(options: &StartOptions) -> Option<PathBuf> {
+    let daemon = daemon_program(options).ok();
+    let beside = daemon.as_deref().and_then(Path::parent);
+    let found = program::find("PLASMON_POOLD", "plasmon-poold", beside.as_slice());
+    found.filter(|program| program.is_file())
 }
 
 fn open_log(path: &Path) -> Result<File> {

@@ -21,13 +21,13 @@ pub const ADDRESSES_MAX: usize = 4;
 pub const ADDRESS_BYTES_MAX: usize = 128;
 
 /// Bytes of a node's name.
-pub const NODE_NAME_BYTES_MAX: usize = 64;
+pub use plasmon_proto::limits::NODE_NAME_BYTES_MAX;
 
 /// Bytes of the name of a zone.
-pub const ZONE_BYTES_MAX: usize = 64;
+pub use plasmon_proto::limits::ZONE_BYTES_MAX;
 
 /// The largest weight of a node. A logarithm of 38 bits times this stays below 2^64.
-pub const WEIGHT_MAX: u32 = 1 << 20;
+pub use plasmon_proto::limits::NODE_WEIGHT_MAX as WEIGHT_MAX;
 
 /// Bytes of an encoded map: as many nodes as there may be, each as large as it may be, are less.
 pub const MAP_BYTES_MAX: usize = 1 << 20;

@@ -231,9 +231,9 @@ impl Peers {
         self.is_expected(client) || self.get(client).is_some_and(|peer| peer.stage == Stage::Ready)
     }
 
-    /// Whether there are none.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.count == 0
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.count
     }
 
     /// The next connections from this number on, and around, that may have descriptors to receive.

@@ -8,22 +8,25 @@
 //! A pool daemon outlives a daemon that is killed, and comes back to the next one. So that one
 //! waits a while before it starts another.
 
-use std::env;
 use std::ffi::OsString;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use plasmon_shm::edge;
 use plasmon_shm::pidfd::ProcessFd;
+use plasmon_shm::program;
 use rustix::event::PollFlags;
 
 use crate::poll::{Poll, Source};
-use crate::settings::Config;
+use crate::settings::{BadStart, Config, Pool};
 
 const PROGRAM: &str = "plasmon-poold";
+
+const NOT_FOUND: &str = "a store of a pool needs the program plasmon-poold, which is neither \
+                         beside plasmond nor in PATH; install it, or set PLASMON_POOLD to its path";
 
 /// The pause before it is started again: at first, and at most. It doubles from one to the next.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
@@ -68,10 +71,7 @@ impl PoolDaemon {
     /// The one of a store with this number; `None` if it belongs to no pool.
     pub(crate) fn of(config: &Config, store: u64, now: Instant) -> Option<Self> {
         let pool = config.pool.as_ref()?;
-        let mut arguments: Vec<OsString> = vec!["--socket".into(), config.socket.clone().into()];
-        arguments.extend(["--store".into(), store.to_string().into()]);
-        arguments.extend(["--cluster".into(), pool.cluster.clone().into()]);
-        arguments.extend(["--node-name".into(), pool.node_name.clone().into()]);
+        let arguments = arguments(config, pool, store);
         let (start, running) = (Arc::default(), None);
         Some(Self {
             arguments,
@@ -184,17 +184,37 @@ impl PoolDaemon {
     }
 }
 
+/// The command line of the pool daemon of a store with this number.
+fn arguments(config: &Config, pool: &Pool, store: u64) -> Vec<OsString> {
+    let mut arguments: Vec<OsString> = Vec::new();
+    let mut give = |flag: &str, value: OsString| arguments.extend([flag.into(), value]);
+    give("--socket", config.socket.clone().into());
+    give("--store", store.to_string().into());
+    give("--cluster", pool.cluster.to_string().into());
+    give("--node-name", pool.node_name.clone().into());
+    let chosen = [
+        ("--pool-listen", pool.listen.map(|address| address.to_string().into())),
+        ("--pool-token-file", pool.token_file.clone().map(OsString::from)),
+        ("--pool-folder", pool.folder.clone().map(OsString::from)),
+        ("--pool-zone", Some(pool.zone.clone().into()).filter(|zone: &OsString| !zone.is_empty())),
+        ("--pool-weight", pool.weight.map(|weight| weight.to_string().into())),
+        ("--pool-movers", pool.movers.map(|movers| movers.to_string().into())),
+    ];
+    for (flag, value) in chosen {
+        if let Some(value) = value {
+            give(flag, value);
+        }
+    }
+    arguments
+}
+
 /// Where the program is.
 fn program() -> io::Result<PathBuf> {
-    if let Some(program) = env::var_os("PLASMON_POOLD").filter(|value| !value.is_empty()) {
-        return Ok(PathBuf::from(program));
-    }
-    let beside = env::current_exe().ok().and_then(|exe| exe.parent().map(Path::to_path_buf));
-    let in_path = env::var_os("PATH");
-    let folders = beside.into_iter().chain(in_path.iter().flat_map(env::split_paths));
-    folders.map(|folder| folder.join(PROGRAM)).find(|path| path.is_file()).ok_or_else(|| {
-        let detail = "plasmon-poold is neither beside plasmond nor in PATH; set PLASMON_POOLD to \
-                      its path";
-        io::Error::new(io::ErrorKind::NotFound, detail)
-    })
+    let found = program::find("PLASMON_POOLD", PROGRAM, &[]);
+    found.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, NOT_FOUND))
+}
+
+/// Whether the program is there; for a start, which is to fail when it is not.
+pub(crate) fn check_program() -> Result<(), BadStart> {
+    program().map(drop).map_err(|error| BadStart::Value { key: "cluster", what: error.to_string() })
 }

@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use crate::core::Core;
 use crate::log;
+use crate::pool_daemon;
 use crate::settings::{self, Config, Invocation, Role, SettingsInput, flags};
 use crate::startup::{self, StartError};
 use plasmon_keeper::{EXIT_SHORTAGE, KEEPER_ARGUMENT};
@@ -75,6 +76,10 @@ fn start(invocation: &Invocation, arguments: &[OsString]) -> Result<ExitCode, St
         }
     };
     let config = Config::new(&loaded.settings)?;
+    if let (Role::Fresh, Some(pool)) = (invocation.role, &config.pool) {
+        pool.check_token_file()?;
+        pool_daemon::check_program()?;
+    }
     if invocation.daemonize && invocation.role == Role::Fresh {
         return detach(arguments);
     }

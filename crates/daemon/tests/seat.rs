@@ -8,6 +8,7 @@ mod desk;
 use std::collections::VecDeque;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use desk::*;
 use plasmon_proto::frame::FromDaemon;
@@ -240,13 +241,73 @@ fn the_pool_daemon_is_told_its_store_and_ends_with_the_daemon() {
         lines(&desk)[0].split_once(' ').map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
     let socket = desk.socket();
     let expected = format!(
-        "--socket {} --store {store} --cluster etcd://127.0.0.1:1 --node-name test",
+        "--socket {} --store {store} --cluster etcd://127.0.0.1:1/default --node-name test",
         socket.display()
     );
     assert_eq!(arguments, expected);
     let alive = process(pid.parse().unwrap());
     desk.stop();
     assert!(ends(&alive), "it ends with the daemon");
+}
+
+#[test]
+fn the_pool_daemon_is_given_what_was_chosen_for_its_node() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = program(folder.path(), "echo $* > $FOLDER/made; mv $FOLDER/made $FOLDER/lines");
+    let token = folder.path().join("token");
+    std::fs::write(&token, "0123456789abcdef\n").unwrap();
+    std::fs::set_permissions(&token, std::fs::Permissions::from_mode(0o400)).unwrap();
+    let token = format!("--pool-token-file={}", token.display());
+    let flags = ["--pool-listen=127.0.0.1:0", &token, "--pool-folder=/var/lib/node"];
+    let more = ["--pool-zone=rack1", "--pool-weight=0", "--pool-movers=3"];
+    let desk = launch(folder, &[POOL, &flags, &more].concat(), &program);
+    until("it is started", || !lines(&desk).is_empty());
+    let given = flags.iter().chain(&more).map(|flag| flag.replacen('=', " ", 1));
+    let expected = given.collect::<Vec<_>>().join(" ");
+    assert!(lines(&desk)[0].ends_with(&format!("--node-name test {expected}")), "{expected}");
+    let status = desk.status();
+    assert_eq!(status.cluster, "etcd://127.0.0.1:1/default");
+    assert_eq!(status.node_name, "test");
+    desk.stop();
+}
+
+#[test]
+fn a_store_of_a_pool_does_not_start_without_its_program_or_secret() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = program(folder.path(), "exec sleep 600");
+    let desk = Desk { folder, daemon: None };
+    let refused = |mut command: Command| {
+        let output = command.env("PATH", "").output().unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{text}");
+        text
+    };
+    // No program lies beside one that was copied.
+    let alone = desk.folder.path().join("plasmond");
+    std::fs::copy(PLASMOND, &alone).unwrap();
+    let mut command = daemon_command(&alone, &desk.socket());
+    command.args(POOL);
+    let text = refused(command);
+    assert!(text.contains("plasmon-poold") && text.contains("PLASMON_POOLD"), "{text}");
+    let flags = [POOL, &["--pool-token-file=/nonexistent/token"]].concat();
+    let mut command = desk.command(&flags);
+    command.env("PLASMON_POOLD", &program);
+    let text = refused(command);
+    assert!(text.contains("/nonexistent/token"), "{text}");
+    assert!(!desk.socket().exists());
+}
+
+/// The pool daemon counted as a client, so a store of a pool outlived all its programs.
+#[test]
+fn a_store_ends_with_its_last_client_while_its_pool_daemon_is_connected() {
+    let flags = [POOL, &["--end-with-last-client"]].concat();
+    let nothing = Path::new("/nonexistent/poold");
+    let mut desk = launch(tempfile::tempdir().unwrap(), &flags, nothing);
+    let client = desk.client();
+    let agent = Agent::of(&desk, 0);
+    drop(client);
+    assert_eq!(wait(&mut desk.daemon.take().unwrap()).code(), Some(0));
+    drop(agent);
 }
 
 #[test]

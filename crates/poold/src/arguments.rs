@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Parser;
+use plasmon_proto::ClusterAddress;
 
 /// The pool daemon: takes part in a pool for the store that started it.
 ///
@@ -19,8 +20,8 @@ pub(crate) struct Arguments {
     pub(crate) store: u64,
     /// The etcd of the pool, as etcd://HOST:PORT with further hosts after commas, and /NAME if the
     /// pool is not called `default`.
-    #[arg(long, value_parser = Cluster::parse)]
-    pub(crate) cluster: Cluster,
+    #[arg(long)]
+    pub(crate) cluster: ClusterAddress,
     /// The name of this node.
     #[arg(long)]
     pub(crate) node_name: String,
@@ -49,32 +50,6 @@ pub(crate) struct Arguments {
     pub(crate) pool_movers: usize,
 }
 
-/// The etcd of a pool and the name of the pool in it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Cluster {
-    /// As HOST:PORT.
-    pub(crate) endpoints: Vec<String>,
-    pub(crate) name: String,
-}
-
-impl Cluster {
-    fn parse(text: &str) -> Result<Self, String> {
-        let wrong = || format!("\"{text}\" is not etcd://HOST:PORT or etcd://HOST:PORT/NAME");
-        let rest = text.strip_prefix("etcd://").ok_or_else(wrong)?;
-        let (hosts, name) = rest.split_once('/').unwrap_or((rest, "default"));
-        let endpoints: Vec<String> = hosts.split(',').map(str::to_owned).collect();
-        let is_endpoint = |endpoint: &String| {
-            endpoint.rsplit_once(':').is_some_and(|(host, port)| {
-                !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0)
-            })
-        };
-        if !endpoints.iter().all(is_endpoint) || name.is_empty() {
-            return Err(wrong());
-        }
-        Ok(Self { endpoints, name: name.to_owned() })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -83,18 +58,5 @@ mod tests {
     fn the_command_line_is_consistent() {
         use clap::CommandFactory;
         Arguments::command().debug_assert();
-    }
-
-    #[test]
-    fn clusters_have_hosts_and_perhaps_a_name() {
-        let parsed = |text: &str| Cluster::parse(text).unwrap();
-        let one = parsed("etcd://h:2379");
-        assert_eq!((one.endpoints, one.name.as_str()), (vec!["h:2379".to_owned()], "default"));
-        let two = parsed("etcd://[::1]:2379,g:1/prod");
-        assert_eq!(two.endpoints, ["[::1]:2379", "g:1"]);
-        assert_eq!(two.name, "prod");
-        for wrong in ["h:1", "etcd://", "etcd://h", "etcd://h:0", "etcd://h:1,", "etcd://h:1/"] {
-            assert!(Cluster::parse(wrong).is_err(), "{wrong}");
-        }
     }
 }

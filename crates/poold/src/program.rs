@@ -26,10 +26,11 @@ use plasmon_cluster::ProtocolRange;
 use plasmon_etcd::Options;
 use plasmon_net::handshake::Token;
 use plasmon_pool::message::PROTOCOL;
+use plasmon_proto::ClusterAddress;
 use plasmon_shm::deadline::Deadline;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use crate::arguments::{Arguments, Cluster};
+use crate::arguments::Arguments;
 use crate::core::{Pool, Settings};
 use crate::identity::{self, Identity};
 use crate::membership;
@@ -176,7 +177,7 @@ fn take_part(
     sender: &Sender<Over>,
     over: &Receiver<Over>,
 ) -> Result<Over, Error> {
-    let etcd = Options::new(arguments.cluster.endpoints.clone());
+    let etcd = Options::new(arguments.cluster.hosts.clone());
     let folder = match &arguments.pool_folder {
         Some(folder) => folder.clone(),
         None => default_folder(&arguments.cluster.name, &arguments.node_name)?,
@@ -255,9 +256,9 @@ fn addresses(arguments: &Arguments) -> io::Result<(SocketAddr, Vec<String>)> {
 }
 
 /// The address by which this machine reaches etcd, with no port. Nothing is sent for that.
-fn local_address(cluster: &Cluster) -> io::Result<SocketAddr> {
+fn local_address(cluster: &ClusterAddress) -> io::Result<SocketAddr> {
     let mut error = io::Error::from(io::ErrorKind::NotFound);
-    for endpoint in &cluster.endpoints {
+    for endpoint in &cluster.hosts {
         let found = UdpSocket::bind("[::]:0")
             .or_else(|_| UdpSocket::bind("0.0.0.0:0"))
             .and_then(|socket| socket.connect(endpoint).map(|()| socket))

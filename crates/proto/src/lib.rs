@@ -17,6 +17,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod cluster_address;
 pub mod code;
 pub mod composite;
 pub mod frame;
@@ -30,6 +31,7 @@ pub mod ring;
 pub mod settings;
 pub mod value;
 
+pub use cluster_address::ClusterAddress;
 pub use code::Code;
 pub use id::{Name, ObjectId};
 pub use object::{Attributes, ObjectState, Policy};

@@ -64,6 +64,27 @@ pub const CALLS_QUEUED_MAX: usize = 1 << 20;
 /// Bytes of the name of a node in its pool.
 pub const NODE_NAME_BYTES_MAX: usize = 64;
 
+/// Bytes of the name of a pool.
+pub const CLUSTER_NAME_BYTES_MAX: usize = 64;
+
+/// Members of etcd that the address of a pool may name; a cluster of etcd has seven at most.
+pub const CLUSTER_HOSTS_MAX: usize = 16;
+
+/// Bytes of the name of a zone, which fails as one.
+pub const ZONE_BYTES_MAX: usize = 64;
+
+/// The largest weight of a node in its pool, as maps have it.
+pub const NODE_WEIGHT_MAX: u32 = 1 << 20;
+
+/// Threads of a node that move bytes; more do not make a network faster.
+pub const MOVERS_MAX: u32 = 64;
+
+/// Bytes of the secret that the nodes of a pool share: at the least, so that it cannot be guessed.
+pub const TOKEN_BYTES_MIN: u64 = 16;
+
+/// And at the most.
+pub const TOKEN_BYTES_MAX: u64 = 1024;
+
 /// Bytes of an object's data: what a descriptor offset can hold with room to add.
 pub const OBJECT_BYTES_MAX: u64 = 1 << 46;
 

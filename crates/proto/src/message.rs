@@ -15,7 +15,7 @@ use crate::object::{Level, ObjectInfo, ObjectState, Sizes, Traits};
 use crate::pool::{Birth, Call, Slot, Told};
 
 /// The version that both sides must share.
-pub const PROTOCOL_VERSION: u32 = 4;
+pub const PROTOCOL_VERSION: u32 = 5;
 
 /// The identity of an extent: 20 bits of index, which are used again, below the 44 bits of its
 /// birth number, which is never used again in the life of a store, over restarts of its daemon. So
@@ -725,6 +725,10 @@ pub struct Status {
     pub spill_written_bytes_total: u64,
     /// Bytes of objects ever read back from the spill tier into memory.
     pub spill_read_bytes_total: u64,
+    /// The address of the pool that the store belongs to; empty without a pool.
+    pub cluster: String,
+    /// The name of this node in its pool; empty without a pool.
+    pub node_name: String,
 }
 
 /// A connected client.

@@ -203,12 +203,31 @@ settings! {
     /// Whether the socket's folder was made for this store. A daemon that ends removes its log and
     /// lock there, and then the folder if nothing else is in it. `plasmon.start()` sets this.
     own_folder: bool = "false";
-    /// The etcd of the pool that this store belongs to, as `etcd://HOST:PORT`, with further hosts
-    /// after commas. Empty: the store belongs to no pool. There is no pool daemon yet, so objects
-    /// of a pool end as unreachable.
+    /// The pool that this store belongs to, as `etcd://HOST:PORT`: the etcd that its nodes meet in,
+    /// with further hosts after commas, an IPv6 address in brackets. `/NAME` at the end names the
+    /// pool in that etcd: 1 to 64 letters, digits, `.`, `_` and `-`; without it, it is `default`.
+    /// Empty: the store belongs to no pool.
     cluster: String = "";
-    /// The name of this node in its pool. Empty: the name of the machine.
+    /// The name of this node in its pool, without a `/`. Empty: the name of the machine.
     node_name: String = "";
+    /// The address and port, as `ADDR:PORT`, where the other nodes of the pool reach this one. Port
+    /// 0: a free one. Empty: the address from which this machine reaches etcd, and a free port.
+    pool_listen: String = "";
+    /// A file with the secret that all nodes of the pool share: 16 to 1024 bytes, without the line
+    /// break at the end, readable by its owner alone. Empty: a secret that the first node leaves in
+    /// etcd.
+    pool_token_file: String = "";
+    /// The folder in which this node keeps its identity. Empty: `plasmon/pool/NAME/NODE` in
+    /// `$XDG_STATE_HOME` or `~/.local/state`.
+    pool_folder: String = "";
+    /// What fails together with this node, such as a rack; copies go to several zones. Empty: none.
+    pool_zone: String = "";
+    /// The share of the pool's objects that this node holds, beside the weights of the others. 0:
+    /// it holds nothing but caches.
+    pool_weight: u32 = "100";
+    /// How many threads move bytes between this node and others, 64 at most. 0: as many as
+    /// processors, 4 at most.
+    pool_movers: u32 = "0";
     /// Whether a keeper process holds the memory, so that sealed objects outlive the daemon.
     keeper: bool = "true";
     /// How long the daemon may leave its keeper without an answer before it is killed and

@@ -93,6 +93,8 @@ mod peer;
 #[cfg(not(loom))]
 pub mod pidfd;
 #[cfg(not(loom))]
+pub mod program;
+#[cfg(not(loom))]
 pub mod reader;
 #[cfg(not(loom))]
 pub mod shortage;

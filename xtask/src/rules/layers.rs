@@ -76,6 +76,7 @@ const PLACES: &[Place] = &[
             "plasmon-proto",
             "plasmon-client",
             "plasmon-columns",
+            "plasmon-etcd",
             "plasmon-files",
             "plasmon-sort",
             "plasmon-sort-store",

@@ -7,12 +7,12 @@ use anyhow::Result;
 use plasmon_client::{Client, ConnectOptions, Error, PutOptions, Status};
 use plasmon_proto::Code;
 use rustix::process::{Resource, getrlimit};
-use serde::Serialize;
-use serde_json::json;
 
+use super::check::{Check, Verdict, check, report};
 use super::connection::options;
-use crate::arguments::Arguments;
-use crate::output::{Output, Paint, bytes};
+use super::pool;
+use crate::arguments::{Arguments, Doctor};
+use crate::output::{Output, bytes};
 
 /// With fewer descriptors than this, a client with many large objects may run out.
 const DESCRIPTORS_WANTED: u64 = 4096;
@@ -20,64 +20,22 @@ const DESCRIPTORS_WANTED: u64 = 4096;
 /// The first kernel with every call that the store needs (`MADV_POPULATE_WRITE`).
 const KERNEL_WANTED: (u32, u32) = (5, 14);
 
-#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum Verdict {
-    Good,
-    Note,
-    Bad,
-}
-
-#[derive(Serialize)]
-pub(super) struct Check {
-    what: &'static str,
-    verdict: Verdict,
-    found: String,
-    advice: String,
-}
-
-pub(super) fn check(what: &'static str, verdict: Verdict, found: impl Into<String>) -> Check {
-    Check { what, verdict, found: found.into(), advice: String::new() }
-}
-
-impl Check {
-    pub(super) fn advise(mut self, advice: &str) -> Self {
-        if self.verdict != Verdict::Good {
-            advice.clone_into(&mut self.advice);
-        }
-        self
-    }
-}
-
 /// Runs every check; the command fails when one is bad.
-pub(super) fn doctor(arguments: &Arguments, output: &Output) -> Result<()> {
+pub(super) fn doctor(arguments: &Arguments, doctor: &Doctor, output: &Output) -> Result<()> {
     let mut checks = vec![kernel(), descriptors(), memory(), huge_pages()];
     checks.extend(store(&options(arguments)));
+    let given = doctor.cluster.clone().filter(|cluster| !cluster.is_empty());
+    if let Some(cluster) = given.or_else(|| cluster(&options(arguments))) {
+        checks.extend(pool::checks(&cluster));
+    }
     report(&checks, output)
 }
 
-/// Prints the checks; an error when one is bad.
-pub(super) fn report(checks: &[Check], output: &Output) -> Result<()> {
-    let bad = checks.iter().filter(|check| check.verdict == Verdict::Bad).count();
-    output.value(&json!({ "checks": checks, "bad": bad }), || {
-        let lines: Vec<String> = checks.iter().map(|check| line(check, output)).collect();
-        lines.join("\n")
-    })?;
-    if bad > 0 {
-        anyhow::bail!("{bad} of {} checks failed", checks.len());
-    }
-    Ok(())
-}
-
-fn line(check: &Check, output: &Output) -> String {
-    let mark = match check.verdict {
-        Verdict::Good => output.paint(Paint::Good, "good"),
-        Verdict::Note => output.paint(Paint::Note, "note"),
-        Verdict::Bad => output.paint(Paint::Bad, "BAD "),
-    };
-    let advice =
-        if check.advice.is_empty() { String::new() } else { format!("\n     -> {}", check.advice) };
-    format!("{mark} {:<18} {}{advice}", check.what, check.found)
+/// The pool of the running store.
+fn cluster(options: &ConnectOptions) -> Option<String> {
+    // What is wrong with the store has its own check.
+    let status = Client::connect(options).and_then(|store| store.status()).ok()?;
+    Some(status.cluster).filter(|cluster| !cluster.is_empty())
 }
 
 fn kernel() -> Check {

@@ -38,6 +38,7 @@ fn status_text(status: &Status, socket: &str) -> String {
         ),
         ("protection", status.level.clone()),
         ("ends", end_text(status)),
+        ("pool", pool_text(status)),
         (
             "memory",
             format!(
@@ -103,6 +104,13 @@ fn spill_text(status: &Status) -> String {
         bytes(status.spill_written_bytes_total),
         bytes(status.spill_read_bytes_total)
     )
+}
+
+fn pool_text(status: &Status) -> String {
+    match status.cluster.as_str() {
+        "" => "none".to_owned(),
+        cluster => format!("{cluster}, as {}", status.node_name),
+    }
 }
 
 /// When the idle daemon ends.

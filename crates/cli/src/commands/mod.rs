@@ -1,5 +1,6 @@
 //! One module per command; this is the only table of them.
 
+mod check;
 mod connection;
 mod doctor;
 mod get;
@@ -7,6 +8,7 @@ mod ingest;
 mod listing;
 mod manual;
 mod package;
+mod pool;
 mod put;
 mod remove;
 mod server;
@@ -50,7 +52,8 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<()> {
             let interval = target::seconds("--interval", *interval)?;
             top::top(&connect(arguments)?, interval, *count, output)
         }
-        Command::Doctor => doctor::doctor(arguments, output),
+        Command::Doctor(doctor) => doctor::doctor(arguments, doctor, output),
+        Command::Pool(command) => pool::run(command, output),
         Command::Spark(command) => spark::run(arguments, command, output),
         Command::RunDemo { arguments: rest } => {
             package::run("plasmon.demo", "the demonstration", rest, arguments)

@@ -1,5 +1,6 @@
 //! `plasmon start` and `plasmon stop`.
 
+use std::env;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -8,7 +9,7 @@ use plasmon_proto::settings::Settings;
 use rustix::process::{Pid, test_kill_process};
 use serde_json::json;
 
-use super::connection;
+use super::{connection, pool};
 use crate::arguments::{Arguments, Start};
 use crate::failure::usage;
 use crate::output::{Output, bytes};
@@ -28,6 +29,9 @@ pub(super) fn start(arguments: &Arguments, start: &Start, output: &Output) -> Re
     if let Some(directory) = &start.spill_dir {
         settings.push(("spill_dir".to_owned(), directory.display().to_string()));
     }
+    for (key, value) in [("cluster", &start.cluster), ("node_name", &start.name)] {
+        settings.extend(value.iter().map(|value| (key.to_owned(), value.clone())));
+    }
     for setting in &start.settings {
         let (key, value) = setting
             .split_once('=')
@@ -37,6 +41,10 @@ pub(super) fn start(arguments: &Arguments, start: &Start, output: &Output) -> Re
     let mut checked = Settings::default();
     for (key, value) in &settings {
         checked.set(key, value).map_err(|bad| usage(bad.to_string()))?;
+    }
+    let in_environment = env::var("PLASMON_CLUSTER").is_ok_and(|cluster| !cluster.is_empty());
+    if !checked.cluster.is_empty() || in_environment {
+        pool::program()?;
     }
     let options = StartOptions { settings, timeout: TIMEOUT, ..StartOptions::default() };
     let (started, replaced) = plasmon_client::start_or_take_over(&options)?;
@@ -51,13 +59,18 @@ pub(super) fn start(arguments: &Arguments, start: &Start, output: &Output) -> Re
         "warning": warning,
         "socket": started.socket, "pid": status.pid, "keeper_pid": status.keeper_pid,
         "capacity_bytes": status.capacity_bytes, "level": status.level, "replaced_pid": replaced,
+        "cluster": status.cluster, "node_name": status.node_name,
     });
     output.value(&document, || {
         let taken = replaced.map_or_else(String::new, |pid| {
             format!("stopped the empty store that a program had started (process {pid})\n")
         });
+        let node = match status.cluster.as_str() {
+            "" => String::new(),
+            cluster => format!("\nit is the node {} of the pool {cluster}", status.node_name),
+        };
         format!(
-            "{taken}store started: {}, {} of capacity, process {}",
+            "{taken}store started: {}, {} of capacity, process {}{node}",
             started.socket.display(),
             bytes(status.capacity_bytes),
             status.pid

@@ -20,7 +20,7 @@ use crate::output::Output;
 use self::command_line::CommandLine;
 use self::installation::{defaults, spark_submit};
 use self::jar::{PACKAGE, STORE, jar};
-use super::doctor::report;
+use super::check::report;
 
 /// Runs one of the commands.
 pub(super) fn run(arguments: &Arguments, command: &Spark, output: &Output) -> Result<()> {

@@ -104,7 +104,7 @@ fn each_command_has_a_page_of_the_manual() {
     assert!(fixture.good(&["man", "spark", "submit"]).contains("spark\\-submit"));
     assert!(fixture.fails(2, &["man", "nothing"]).contains("nothing"));
     fixture.good(&["man", "--out", "pages"]);
-    for page in ["plasmon.1", "plasmon-get.1", "plasmon-spark-submit.1", "plasmon-hdf5.1"] {
+    for page in ["plasmon.1", "plasmon-get.1", "plasmon-spark-submit.1", "plasmon-pool-dev.1"] {
         assert!(fixture.path("pages").join(page).is_file(), "{page}");
     }
 }

@@ -5,6 +5,7 @@
 mod errors;
 mod files;
 mod looking;
+mod pool;
 mod removing;
 mod sorting;
 mod spark;

@@ -128,6 +128,10 @@ impl Core {
         status.resident_bytes = self.resident_bytes();
         status.linger_ms = self.config.end_with_last_client.then_some(self.config.linger_ms);
         status.starter_pid = self.lifetime.starter.pid();
+        if let Some(pool) = &self.config.pool {
+            status.cluster = pool.cluster.to_string();
+            status.node_name.clone_from(&pool.node_name);
+        }
         Reply::Status(status)
     }
 

@@ -25,6 +25,7 @@ impl Core {
             return self.fail(client, number, failure);
         }
         self.apply_event(Event::Agent(client, number, Origin { slot, boot }));
+        self.arm_idle_exit();
     }
 
     /// Queues what the pool daemon is told; what is queued in one turn of the loop goes in as few

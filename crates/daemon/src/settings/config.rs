@@ -3,12 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use plasmon_proto::limits::{CLIENTS_MAX, NODE_NAME_BYTES_MAX};
+use plasmon_proto::limits::CLIENTS_MAX;
 use plasmon_proto::message::Access;
 use plasmon_proto::object::Level;
 use plasmon_proto::settings::Settings;
 
 use super::bad_start::BadStart;
+use super::pool::Pool;
 use plasmon_shm::cgroup::Groups;
 use plasmon_shm::incarnation::Incarnation;
 use plasmon_shm::socket_folder::{self, SOCKET_PATH_BYTES_MAX};
@@ -47,15 +48,6 @@ pub struct ConnectionsMax {
     pub of_user: usize,
     /// Of one process.
     pub of_process: usize,
-}
-
-/// The pool that a store belongs to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pool {
-    /// Its etcd.
-    pub cluster: String,
-    /// The name of this node.
-    pub node_name: String,
 }
 
 /// What the daemon runs with.
@@ -137,7 +129,7 @@ impl Config {
             linger_ms: u64::from(settings.linger_ms),
             starter: starter(&settings.starter)?,
             own_folder: settings.own_folder,
-            pool: pool(settings)?,
+            pool: Pool::of(settings)?,
             keeper: settings.keeper,
             hang_timeout: hang_timeout(settings.hang_timeout_ms)?,
             warm_bytes_max: match settings.warm_bytes_max.0 {
@@ -163,34 +155,6 @@ impl Config {
         }
         self.admitted.iter().find(|admission| admission.uid == uid).map(|found| found.access)
     }
-}
-
-fn pool(settings: &Settings) -> Result<Option<Pool>, BadStart> {
-    let wrong = |key, what| Err(BadStart::Value { key, what });
-    let (cluster, node_name) = (settings.cluster.as_str(), settings.node_name.as_str());
-    if cluster.is_empty() {
-        return match node_name {
-            "" => Ok(None),
-            _ => wrong("node_name", "a store has it in a pool: set cluster as well".to_owned()),
-        };
-    }
-    let hosts = cluster.strip_prefix("etcd://").unwrap_or_default();
-    if hosts.split(',').any(|host| host.split_once(':').is_none_or(|(name, _)| name.is_empty())) {
-        return wrong("cluster", format!("\"{cluster}\" is not etcd://HOST:PORT"));
-    }
-    let machine = rustix::system::uname();
-    let node_name = match node_name {
-        "" => machine.nodename().to_string_lossy().into_owned(),
-        name => name.to_owned(),
-    };
-    if node_name.len() > NODE_NAME_BYTES_MAX || node_name.chars().any(char::is_control) {
-        let most = NODE_NAME_BYTES_MAX;
-        return wrong(
-            "node_name",
-            format!("\"{node_name}\" is not a name of at most {most} bytes"),
-        );
-    }
-    Ok(Some(Pool { cluster: cluster.to_owned(), node_name }))
 }
 
 fn starter(text: &str) -> Result<Option<Incarnation>, BadStart> {

@@ -12,6 +12,7 @@ mod bad_start;
 pub mod config;
 pub mod flags;
 mod names;
+mod pool;
 mod spill_place;
 
 use std::collections::BTreeMap;
@@ -23,6 +24,7 @@ pub use bad_start::BadStart;
 pub use config::{Config, Spill};
 pub use flags::{Invocation, Role};
 pub use names::{flag_of, variable_of};
+pub use pool::Pool;
 
 /// Settings with the strings that they were parsed from.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,13 +1,15 @@
 //! The order of the sources, what each refuses, and the flags that the keeper passes on.
 
+use std::fs::Permissions;
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 
 use plasmon_proto::limits::NODE_NAME_BYTES_MAX;
 use plasmon_proto::message::Access;
 use plasmon_proto::object::Level;
 use plasmon_proto::settings::Bytes;
 
-use super::config::{Pool, SPIN_US_MAX};
+use super::config::SPIN_US_MAX;
 use super::*;
 
 fn flags(arguments: &[&str]) -> Result<Invocation, clap::Error> {
@@ -135,27 +137,115 @@ fn senseless_values_are_refused() {
     assert!(config(|s| s.socket = format!("/{}", "x".repeat(106))).is_ok());
 }
 
+/// A configuration with this etcd and these settings more.
+fn pool(cluster: &str, given: &[(&str, &str)]) -> Result<Option<Pool>, BadStart> {
+    let config = config(|settings| {
+        cluster.clone_into(&mut settings.cluster);
+        for (key, value) in given {
+            settings.set(key, value).unwrap();
+        }
+    });
+    Ok(config?.pool)
+}
+
+/// The setting that is wrong, and what is said of it.
+fn refused(cluster: &str, given: &[(&str, &str)]) -> (&'static str, String) {
+    match pool(cluster, given) {
+        Err(BadStart::Value { key, what }) => (key, what),
+        other => panic!("{given:?}: {other:?}"),
+    }
+}
+
+const CLUSTER: &str = "etcd://h:2379";
+
 #[test]
 fn a_store_joins_a_pool_by_its_etcd_and_a_name() {
-    let pool = |cluster: &str, name: &str| {
-        config(|s| (s.cluster, s.node_name) = (cluster.to_owned(), name.to_owned()))
-    };
-    assert_eq!(pool("", "").unwrap().pool, None);
-    let node_name = "n".repeat(NODE_NAME_BYTES_MAX);
-    for cluster in ["etcd://h:2379", "etcd://h:2379,g:2379"] {
-        let joined = Pool { cluster: cluster.to_owned(), node_name: node_name.clone() };
-        assert_eq!(pool(cluster, &node_name).unwrap().pool, Some(joined));
+    assert_eq!(pool("", &[]).unwrap(), None);
+    let name = "n".repeat(NODE_NAME_BYTES_MAX);
+    for (cluster, hosts, named) in [
+        (CLUSTER, &["h:2379"][..], "default"),
+        ("etcd://h:2379,[::1]:1/prod", &["h:2379", "[::1]:1"], "prod"),
+    ] {
+        let joined = pool(cluster, &[("node_name", &name)]).unwrap().unwrap();
+        assert_eq!(
+            (joined.cluster.hosts, joined.cluster.name.as_str()),
+            (hosts.iter().map(|h| (*h).into()).collect(), named)
+        );
+        assert_eq!(joined.node_name, name);
     }
-    assert!(!pool("etcd://h:2379", "").unwrap().pool.unwrap().node_name.is_empty());
-    let refused = |cluster: &str, name: &str| match pool(cluster, name) {
-        Err(BadStart::Value { key, .. }) => key,
-        other => panic!("{other:?}"),
+    assert!(!pool(CLUSTER, &[]).unwrap().unwrap().node_name.is_empty());
+    for bad in [&format!("{name}n"), "a\nb", "a/b", ".."] {
+        assert_eq!(refused(CLUSTER, &[("node_name", bad)]).0, "node_name", "{bad}");
+    }
+    for cluster in ["h:2379", "etcd://", "etcd://h", "etcd://h:1,", "etcd://h:1/", "etcd://h:1/a b"]
+    {
+        let (key, what) = refused(cluster, &[]);
+        assert!(key == "cluster" && what.contains('"'), "{cluster}: {what}");
+    }
+}
+
+#[test]
+fn a_node_of_a_pool_has_settings_of_its_own() {
+    let plain = pool(CLUSTER, &[]).unwrap().unwrap();
+    assert_eq!((plain.listen, plain.token_file, plain.folder), (None, None, None));
+    assert_eq!((plain.zone.as_str(), plain.weight, plain.movers), ("", None, None));
+    let given = [
+        ("pool_listen", "[::1]:0"),
+        ("pool_token_file", "/etc/token"),
+        ("pool_folder", "here"),
+        ("pool_zone", "rack 1"),
+        ("pool_weight", "0"),
+        ("pool_movers", "64"),
+    ];
+    let set = pool(CLUSTER, &given).unwrap().unwrap();
+    assert_eq!(set.listen.map(|address| address.to_string()).as_deref(), Some("[::1]:0"));
+    assert_eq!(set.token_file.as_deref(), Some(Path::new("/etc/token")));
+    assert!(set.folder.is_some_and(|folder| folder.is_absolute() && folder.ends_with("here")));
+    assert_eq!((set.zone.as_str(), set.weight, set.movers), ("rack 1", Some(0), Some(64)));
+    for (key, value) in given {
+        assert_eq!(refused("", &[(key, value)]).0, key, "without a pool");
+    }
+    let zone = "z".repeat(65);
+    for (key, value) in [
+        ("pool_listen", "h:1"),
+        ("pool_listen", "10.0.0.1"),
+        ("pool_listen", "0.0.0.0:7411"),
+        ("pool_listen", "[::]:0"),
+        ("pool_zone", zone.as_str()),
+        ("pool_zone", "a\nb"),
+        ("pool_weight", "1048577"),
+        ("pool_movers", "65"),
+    ] {
+        assert_eq!(refused(CLUSTER, &[(key, value)]).0, key, "{value}");
+    }
+    assert!(pool(CLUSTER, &[("pool_weight", "1048576")]).is_ok());
+}
+
+#[test]
+fn the_secret_of_a_pool_is_of_some_length_and_for_its_owner_alone() {
+    let token = tempfile::NamedTempFile::new().unwrap();
+    let path = token.path().to_str().unwrap().to_owned();
+    let check = |content: &[u8], mode: u32| {
+        std::fs::write(token.path(), content).unwrap();
+        std::fs::set_permissions(token.path(), Permissions::from_mode(mode)).unwrap();
+        let pool = pool(CLUSTER, &[("pool_token_file", &path)]).unwrap().unwrap();
+        pool.check_token_file().map_err(|bad| bad.to_string())
     };
-    assert_eq!(refused("", "a"), "node_name");
-    assert_eq!(refused("etcd://h:2379", &format!("{node_name}n")), "node_name");
-    assert_eq!(refused("etcd://h:2379", "a\nb"), "node_name");
-    for cluster in ["h:2379", "etcd://", "etcd://h", "etcd://:2379", "etcd://h:1,", "etcd:/h:1"] {
-        assert_eq!(refused(cluster, "a"), "cluster", "{cluster}");
+    for content in [&[b'x'; 16][..], &[b'x'; 1024], b"0123456789abcdef\n"] {
+        assert_eq!(check(content, 0o600), Ok(()));
+    }
+    for content in [&b""[..], &[b'x'; 15], b"0123456789abcde\n", &[b'x'; 1025], &[b'x'; 5000]] {
+        let what = check(content, 0o600).unwrap_err();
+        assert!(what.contains("16 to 1024") && what.contains(&path), "{what}");
+    }
+    for mode in [0o640, 0o604, 0o620] {
+        let what = check(&[b'x'; 16], mode).unwrap_err();
+        assert!(what.contains(&format!("{mode:04o}")) && what.contains("chmod 600"), "{what}");
+    }
+    for (path, problem) in [("/nonexistent/token", "cannot be read"), ("/", "is not a file")] {
+        let pool = pool(CLUSTER, &[("pool_token_file", path)]).unwrap().unwrap();
+        let what = pool.check_token_file().unwrap_err().to_string();
+        assert!(what.contains("pool_token_file") && what.contains(problem), "{what}");
     }
 }
 

@@ -16,10 +16,11 @@ use plasmon_proto::object::{Level, Sizes, Traits};
 use plasmon_proto::ring::{Completion, Put, Record, Submission};
 use plasmon_proto::{Code, ObjectId, ObjectState};
 use plasmon_shm::{Connection, Doorbell};
+pub(crate) use plasmon_testkit::daemon_command;
+use plasmon_testkit::memory_is_within_bounds;
 pub(crate) use plasmon_testkit::{
     Signal, ends, extents_bytes, id, kill, pattern, process, readable, until,
 };
-use plasmon_testkit::{daemon_command, memory_is_within_bounds};
 use rustix::fs::SealFlags;
 use rustix::process::{Pid, kill_process};
 use tempfile::TempDir;

@@ -8,8 +8,8 @@ use anyhow::{Result, bail};
 use plasmon_client::Client;
 
 use crate::arguments::Arguments;
+use crate::commands::check::{Check, Verdict, check};
 use crate::commands::connection::options;
-use crate::commands::doctor::{Check, Verdict, check};
 
 use super::archive::Archive;
 use super::command_line::CommandLine;

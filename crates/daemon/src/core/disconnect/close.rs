@@ -247,12 +247,13 @@ impl Core {
         Duration::from_millis(self.config.linger_ms)
     }
 
-    /// Starts to count the time without clients.
+    /// Starts to count the time without clients. The pool daemon is not a client: it ends with the
+    /// store.
     pub(in crate::core) fn arm_idle_exit(&mut self) {
         let is_starter_gone = self.lifetime.starter.is_gone();
         let ends =
             self.config.end_with_last_client || self.lifetime.is_displaced || is_starter_gone;
-        if !ends || !self.peers.is_empty() {
+        if !ends || self.peers.len() > usize::from(self.store.has_agent()) {
             return;
         }
         let linger = if is_starter_gone { STARTER_GONE_LINGER } else { self.linger() };

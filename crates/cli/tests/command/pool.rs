@@ -1,0 +1,250 @@
+//! `plasmon pool dev` and what `start` and `doctor` say of pools, with a real etcd where there is
+//! one. The pool daemon is a script that sleeps.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use plasmon_testkit::{Etcd, Signal, ends, kill, process, until};
+use serde_json::Value;
+
+use crate::{Fixture, text};
+
+/// Without a store; its pool daemons write their numbers and arguments to files of the folder.
+fn fixture() -> Fixture {
+    let fixture = Fixture { directory: tempfile::tempdir().unwrap() };
+    let script = fixture.path("poold");
+    let folder = fixture.directory.path().display();
+    let text = format!("#!/bin/sh\necho \"$@\" > {folder}/poold.$$\nexec sleep 600\n");
+    fs::write(&script, text).unwrap();
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o700)).unwrap();
+    fixture
+}
+
+fn command(fixture: &Fixture, arguments: &[&str]) -> Command {
+    let mut command = fixture.command(arguments);
+    command.env("PLASMON_POOLD", fixture.path("poold")).env("TMPDIR", fixture.directory.path());
+    command
+}
+
+/// What a command that fails says.
+fn fails(command: &mut Command) -> String {
+    let out = command.output().unwrap();
+    assert_eq!(out.status.code(), Some(1), "{}{}", text(&out.stdout), text(&out.stderr));
+    text(&out.stderr)
+}
+
+/// The arguments of the pool daemons that were started, by their numbers.
+fn pool_daemons(fixture: &Fixture) -> Vec<(u32, String)> {
+    let entries = fs::read_dir(fixture.directory.path()).unwrap().map(|entry| entry.unwrap());
+    let found = entries.filter_map(|entry| {
+        let name = entry.file_name().into_string().unwrap();
+        let pid = name.strip_prefix("poold.")?.parse().ok()?;
+        Some((pid, fs::read_to_string(entry.path()).unwrap()))
+    });
+    // A file is made before it is written.
+    found.filter(|(_, arguments)| arguments.ends_with('\n')).collect()
+}
+
+#[test]
+fn a_store_is_started_as_a_node_of_a_pool() {
+    let fixture = fixture();
+    let cluster = "etcd://127.0.0.1:1,[::1]:2/prod";
+    for flag in ["--name", "--node-name"] {
+        let start = ["start", "--capacity", "16m", "--cluster", cluster, flag, "a", "--json"];
+        let out = command(&fixture, &start).output().unwrap();
+        assert!(out.status.success(), "{}", text(&out.stderr));
+        let started: Value = serde_json::from_slice(&out.stdout).unwrap();
+        assert_eq!((&started["cluster"], &started["node_name"]), (&cluster.into(), &"a".into()));
+        assert!(fixture.good(&["status"]).contains(&format!("{cluster}, as a")));
+        until("its pool daemon is started", || !pool_daemons(&fixture).is_empty());
+        let (pid, arguments) = pool_daemons(&fixture).remove(0);
+        assert!(arguments.ends_with(&format!("--cluster {cluster} --node-name a\n")));
+        let pool_daemon = process(pid);
+        fixture.good(&["stop"]);
+        assert!(ends(&pool_daemon));
+        fs::remove_file(fixture.path(&format!("poold.{pid}"))).unwrap();
+    }
+}
+
+#[test]
+fn a_store_of_a_pool_is_not_started_with_what_cannot_work() {
+    let fixture = fixture();
+    let start = ["start", "--cluster", "etcd://127.0.0.1:1"];
+    let message = fails(command(&fixture, &start).env("PLASMON_POOLD", "/nonexistent/poold"));
+    assert!(message.contains("plasmon-poold") && message.contains("/nonexistent/poold"));
+    let message = fails(command(&fixture, &["start", "--cluster", "h:2379"]).env("PATH", ""));
+    assert!(message.contains("etcd://HOST:PORT"), "{message}");
+    let message = fails(&mut command(&fixture, &["start", "--name", "a"]));
+    assert!(message.contains("cluster"), "{message}");
+    fixture.fails(3, &["status"]);
+}
+
+#[test]
+fn doctor_looks_at_each_member_of_etcd() {
+    let fixture = fixture();
+    let doctor = |cluster: &str| {
+        let out = command(&fixture, &["doctor", "--json", "--cluster", cluster]).output().unwrap();
+        let found: Value = serde_json::from_slice(&out.stdout).unwrap();
+        let checks = found["checks"].as_array().unwrap().clone();
+        let of = move |what: &str| {
+            let these = checks.iter().filter(|check| check["what"] == what);
+            these.cloned().collect::<Vec<Value>>()
+        };
+        (out.status.code(), of)
+    };
+    let (code, checks) = doctor("etcd://127.0.0.1:1");
+    assert_eq!(code, Some(1));
+    assert_eq!(checks("etcd")[0]["verdict"], "bad");
+    assert_eq!(checks("pool daemon")[0]["verdict"], "good");
+    assert_eq!(checks("pool address")[0]["verdict"], "note");
+    let (code, checks) = doctor("127.0.0.1:1");
+    assert_eq!((code, &checks("pool")[0]["verdict"]), (Some(1), &"bad".into()));
+
+    let Some(etcd) = Etcd::start() else { return };
+    let endpoint = &etcd.endpoints()[0];
+    let (code, checks) = doctor(&format!("etcd://{endpoint},127.0.0.1:1/prod"));
+    let members = checks("etcd");
+    assert_eq!((&members[0]["verdict"], &members[1]["verdict"]), (&"good".into(), &"note".into()));
+    assert!(members[0]["found"].as_str().unwrap().contains("version 3."), "{members:?}");
+    assert_eq!(code, Some(0));
+}
+
+#[test]
+fn a_pool_for_development_needs_etcd_and_the_pool_daemon() {
+    let fixture = fixture();
+    let dev = ["pool", "dev"];
+    let message = fails(command(&fixture, &dev).env("PATH", ""));
+    assert!(message.contains("etcd-server"), "{message}");
+    let message = fails(command(&fixture, &dev).env("PLASMON_POOLD", "/nonexistent/poold"));
+    assert!(message.contains("/nonexistent/poold"), "{message}");
+    for wrong in [&["--nodes", "0"][..], &["--nodes", "17"], &["--capacity", "lots"]] {
+        fixture.fails(2, &[&dev, wrong].concat());
+    }
+    assert_eq!(folders(&fixture), 0);
+}
+
+/// The folders of pools that are there.
+fn folders(fixture: &Fixture) -> usize {
+    let entries = fs::read_dir(fixture.directory.path()).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.filter(|name| name.starts_with("plasmon-pool-")).count()
+}
+
+/// A pool of two nodes that runs.
+struct Pool {
+    child: Child,
+    output: BufReader<ChildStdout>,
+    /// Events until it was ready.
+    events: Vec<Value>,
+}
+
+impl Pool {
+    /// `None` where there is no etcd.
+    fn start(fixture: &Fixture) -> Option<Self> {
+        drop(Etcd::start()?);
+        let mut command =
+            command(fixture, &["pool", "dev", "--nodes", "2", "--capacity", "16m", "--json"]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let mut pool = Self { child, output, events: Vec::new() };
+        while pool.events.last().is_none_or(|event| event["event"] != "ready") {
+            let event = pool.next().expect("an event");
+            pool.events.push(event);
+        }
+        until("there are two pool daemons", || pool_daemons(fixture).len() == 2);
+        Some(pool)
+    }
+
+    /// What it tells next; `None` when it has ended.
+    fn next(&mut self) -> Option<Value> {
+        let mut line = String::new();
+        self.output.read_line(&mut line).unwrap();
+        (!line.is_empty()).then(|| serde_json::from_str(&line).unwrap())
+    }
+
+    fn node(&self, name: &str) -> &Value {
+        self.events.iter().find(|event| event["name"] == name).unwrap()
+    }
+
+    /// Every process that runs for it, apart from keepers.
+    fn processes(&self, fixture: &Fixture) -> Vec<OwnedFd> {
+        let own = self.events.iter().filter_map(|event| event["pid"].as_u64());
+        let own = own.map(|pid| u32::try_from(pid).unwrap());
+        let all = own.chain(pool_daemons(fixture).into_iter().map(|(pid, _)| pid));
+        all.map(process).collect()
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        // What it started ends with it.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_pool_for_development_ends_whole_with_its_standard_input() {
+    let fixture = fixture();
+    let Some(mut pool) = Pool::start(&fixture) else { return };
+    let ready = pool.events.last().unwrap();
+    let cluster = format!("{}/default", ready["cluster"].as_str().unwrap());
+    let folder = ready["folder"].as_str().unwrap().to_owned();
+    assert!(folder.starts_with(fixture.directory.path().to_str().unwrap()));
+    let processes = pool.processes(&fixture);
+    assert_eq!(processes.len(), 1 + 2 + 2, "etcd, daemons, pool daemons");
+
+    let socket = pool.node("node1")["socket"].as_str().unwrap();
+    let status = fixture.json(&["status", "--socket", socket]);
+    assert_eq!((&status["cluster"], &status["node_name"]), (&cluster.into(), &"node1".into()));
+    assert_eq!(status["capacity_bytes"], 16 << 20);
+
+    // Of a daemon that is killed the keeper starts another, which belongs to the pool as well.
+    let killed = u32::try_from(pool.node("node2")["pid"].as_u64().unwrap()).unwrap();
+    kill(killed, Signal::KILL);
+    // A real pool daemon would come back to the next daemon; this one is only in its way.
+    let pool_daemons = pool_daemons(&fixture);
+    let is_of = |(_, arguments): &&(u32, String)| arguments.contains("--node-name node2");
+    kill(pool_daemons.iter().find(is_of).unwrap().0, Signal::KILL);
+    let event = pool.next().unwrap();
+    assert_eq!((&event["event"], &event["name"]), (&"node_ended".into(), &"node2".into()));
+    let successor = process(u32::try_from(event["pid"].as_u64().unwrap()).unwrap());
+
+    drop(pool.child.stdin.take());
+    assert_eq!(pool.next().unwrap()["event"], "ended");
+    assert!(pool.child.wait().unwrap().success());
+    assert!(processes.iter().chain([&successor]).all(ends));
+    assert!(!Path::new(&folder).exists());
+}
+
+#[test]
+fn a_pool_for_development_ends_by_a_signal() {
+    let fixture = fixture();
+    for signal in [Signal::INT, Signal::TERM] {
+        let Some(mut pool) = Pool::start(&fixture) else { return };
+        let processes = pool.processes(&fixture);
+        kill(pool.child.id(), signal);
+        assert_eq!(pool.next().unwrap()["event"], "ended");
+        assert!(pool.child.wait().unwrap().success());
+        assert!(processes.iter().all(ends));
+        assert_eq!(folders(&fixture), 0);
+        for (pid, _) in pool_daemons(&fixture) {
+            fs::remove_file(fixture.path(&format!("poold.{pid}"))).unwrap();
+        }
+    }
+}
+
+#[test]
+fn the_processes_of_a_pool_end_when_its_command_is_killed() {
+    let fixture = fixture();
+    let Some(mut pool) = Pool::start(&fixture) else { return };
+    let processes = pool.processes(&fixture);
+    pool.child.kill().unwrap();
+    pool.child.wait().unwrap();
+    assert!(processes.iter().all(ends));
+}

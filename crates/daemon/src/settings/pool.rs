@@ -1,0 +1,187 @@
+//! The settings of a store that belongs to a pool. What they mean to the pool is the business of
+//! the pool daemon; here they are only checked, so that a mistake is an error of the start.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use plasmon_proto::ClusterAddress;
+use plasmon_proto::limits::{
+    MOVERS_MAX, NODE_NAME_BYTES_MAX, NODE_WEIGHT_MAX, TOKEN_BYTES_MAX, TOKEN_BYTES_MIN,
+    ZONE_BYTES_MAX,
+};
+use plasmon_proto::settings::Settings;
+
+use super::bad_start::BadStart;
+
+/// The bits of a mode that let the group and others do anything.
+const OTHERS: u32 = 0o077;
+
+/// The pool that a store belongs to, and this node's part in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pool {
+    /// Its etcd and its name there.
+    pub cluster: ClusterAddress,
+    /// The name of this node.
+    pub node_name: String,
+    /// Where other nodes reach this one, unless the pool daemon chooses.
+    pub listen: Option<SocketAddr>,
+    /// The file of the secret, unless it is in etcd.
+    pub token_file: Option<PathBuf>,
+    /// The folder of this node, unless it is the user's.
+    pub folder: Option<PathBuf>,
+    /// What fails together with this node, empty for nothing.
+    pub zone: String,
+    /// Its share, unless it is the default.
+    pub weight: Option<u32>,
+    /// How many threads move bytes, unless the pool daemon chooses.
+    pub movers: Option<u32>,
+}
+
+impl Pool {
+    /// Checks the settings; `None` for a store that belongs to no pool.
+    pub(super) fn of(settings: &Settings) -> Result<Option<Self>, BadStart> {
+        if settings.cluster.is_empty() {
+            return check_no_pool(settings).map(|()| None);
+        }
+        let cluster = settings.cluster.parse::<ClusterAddress>();
+        let cluster = cluster.map_err(|bad| wrong("cluster", bad.to_string()))?;
+        Ok(Some(Self {
+            cluster,
+            node_name: node_name(&settings.node_name)?,
+            listen: listen(&settings.pool_listen)?,
+            token_file: path("pool_token_file", &settings.pool_token_file)?,
+            folder: path("pool_folder", &settings.pool_folder)?,
+            zone: zone(&settings.pool_zone)?,
+            weight: weight(settings.pool_weight)?,
+            movers: movers(settings.pool_movers)?,
+        }))
+    }
+
+    /// Checks the file of the secret, which is read when the pool daemon starts. A daemon that
+    /// takes a store over does not check it: its objects are worth more.
+    pub(crate) fn check_token_file(&self) -> Result<(), BadStart> {
+        let Some(file) = &self.token_file else { return Ok(()) };
+        token_problem(file).map_or(Ok(()), |problem| {
+            Err(wrong("pool_token_file", format!("{} {problem}", file.display())))
+        })
+    }
+}
+
+fn wrong(key: &'static str, what: String) -> BadStart {
+    BadStart::Value { key, what }
+}
+
+/// Without a pool no other setting of one has a meaning.
+fn check_no_pool(settings: &Settings) -> Result<(), BadStart> {
+    let default = Settings::default();
+    let given = [
+        ("node_name", !settings.node_name.is_empty()),
+        ("pool_listen", !settings.pool_listen.is_empty()),
+        ("pool_token_file", !settings.pool_token_file.is_empty()),
+        ("pool_folder", !settings.pool_folder.is_empty()),
+        ("pool_zone", !settings.pool_zone.is_empty()),
+        ("pool_weight", settings.pool_weight != default.pool_weight),
+        ("pool_movers", settings.pool_movers != default.pool_movers),
+    ];
+    match given.iter().find(|(_, is_given)| *is_given) {
+        Some((key, _)) => Err(wrong(key, "a store has it in a pool: set cluster as well".into())),
+        None => Ok(()),
+    }
+}
+
+fn node_name(text: &str) -> Result<String, BadStart> {
+    let machine = rustix::system::uname();
+    let name = match text {
+        "" => machine.nodename().to_string_lossy().into_owned(),
+        name => name.to_owned(),
+    };
+    // It is the name of a folder as well.
+    let is_file_name = !name.contains('/') && !matches!(name.as_str(), "" | "." | "..");
+    if !is_file_name || name.len() > NODE_NAME_BYTES_MAX || name.chars().any(char::is_control) {
+        let most = NODE_NAME_BYTES_MAX;
+        let what = format!("\"{name}\" is not a name of at most {most} bytes without a \"/\"");
+        return Err(wrong("node_name", what));
+    }
+    Ok(name)
+}
+
+fn listen(text: &str) -> Result<Option<SocketAddr>, BadStart> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let problem = match text.parse::<SocketAddr>() {
+        Ok(address) if !address.ip().is_unspecified() => return Ok(Some(address)),
+        Ok(_) => "is no address that other nodes can connect to; name one of this machine",
+        Err(_) => "is not ADDR:PORT, such as 10.0.0.7:0 or [fd00::7]:7411",
+    };
+    Err(wrong("pool_listen", format!("\"{text}\" {problem}")))
+}
+
+fn path(key: &'static str, text: &str) -> Result<Option<PathBuf>, BadStart> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    std::path::absolute(text).map(Some).map_err(|error| wrong(key, error.to_string()))
+}
+
+fn zone(text: &str) -> Result<String, BadStart> {
+    if text.len() > ZONE_BYTES_MAX || text.chars().any(char::is_control) {
+        let what = format!("\"{text}\" is not a name of at most {ZONE_BYTES_MAX} bytes");
+        return Err(wrong("pool_zone", what));
+    }
+    Ok(text.to_owned())
+}
+
+fn weight(weight: u32) -> Result<Option<u32>, BadStart> {
+    if weight > NODE_WEIGHT_MAX {
+        return Err(wrong("pool_weight", format!("{weight} is more than {NODE_WEIGHT_MAX}")));
+    }
+    Ok(Some(weight).filter(|weight| *weight != Settings::default().pool_weight))
+}
+
+fn movers(movers: u32) -> Result<Option<u32>, BadStart> {
+    if movers > MOVERS_MAX {
+        return Err(wrong("pool_movers", format!("{movers} is more than {MOVERS_MAX}")));
+    }
+    Ok(Some(movers).filter(|movers| *movers > 0))
+}
+
+/// What is wrong with the file of a secret.
+fn token_problem(file: &Path) -> Option<String> {
+    let problem = |error: std::io::Error| format!("cannot be read: {error}");
+    let found = match fs::metadata(file) {
+        Ok(found) => found,
+        Err(error) => return Some(problem(error)),
+    };
+    if !found.is_file() {
+        return Some("is not a file".to_owned());
+    }
+    let mode = found.permissions().mode();
+    if mode & OTHERS != 0 {
+        let mode = mode & 0o777;
+        return Some(format!("has mode {mode:04o}, so other users may use it: chmod 600"));
+    }
+    let own = rustix::process::geteuid().as_raw();
+    if found.uid() != own {
+        return Some(format!("belongs to user {}, not to this one, {own}", found.uid()));
+    }
+    // A line break at the end is one byte that the secret does not have.
+    if found.len() > TOKEN_BYTES_MAX + 1 {
+        return Some(secret_sizes(found.len()));
+    }
+    match fs::read(file) {
+        Ok(bytes) => {
+            let secret = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
+            let bytes = secret.len() as u64;
+            let fits = (TOKEN_BYTES_MIN..=TOKEN_BYTES_MAX).contains(&bytes);
+            (!fits).then(|| secret_sizes(bytes))
+        }
+        Err(error) => Some(problem(error)),
+    }
+}
+
+fn secret_sizes(found: u64) -> String {
+    format!("has a secret of {found} bytes; {TOKEN_BYTES_MIN} to {TOKEN_BYTES_MAX} are allowed")
+}
