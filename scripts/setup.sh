@@ -94,7 +94,7 @@ package_sources() {
 }
 
 # Compiles the parts of the package as it will be compiled, while pip fetches what the tests need:
-# all that have Arrow at the same time, so that no core waits, then the daemon. The two variables
+# all that have Arrow at the same time, so that no core waits, then the daemons. The two variables
 # are those that setuptools-rust sets; with others PyO3 would be compiled again. What fails here is
 # said when the package is built.
 compile_ahead() {
@@ -102,7 +102,7 @@ compile_ahead() {
     export PYO3_PYTHON="$PWD/.venv/bin/python"
     cargo build --quiet --release --locked \
         -p plasmon-cli -p plasmon-hdf5 -p plasmon-capi -p plasmon-python || return 0
-    cargo build --quiet --release --locked -p plasmon-daemon || return 0
+    cargo build --quiet --release --locked -p plasmon-daemon -p plasmon-poold || return 0
 }
 
 # The environment and the package; on a machine that has neither, both at the same time.
