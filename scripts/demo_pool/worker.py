@@ -6,9 +6,12 @@ A reader keeps the table that it got; ``read`` goes on until the next command co
 
 from __future__ import annotations
 
+import faulthandler
 import hashlib
 import json
+import os
 import select
+import signal
 import statistics
 import subprocess
 import sys
@@ -17,6 +20,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from scripts.demo_pool.processes import log_end, spawn
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -24,6 +29,8 @@ if TYPE_CHECKING:
 
 _ROOT = Path(__file__).resolve().parent.parent.parent
 _ANSWER_WITHIN_S = 180.0
+_STACK_WITHIN_S = 0.5
+_PIPE_BYTES = 1 << 16
 #: How long a put or a get may take in the store.
 _STORE_WITHIN_S = 120.0
 _COLUMNS = 8
@@ -44,9 +51,8 @@ class Worker:
     """The demo's end of a process on a node."""
 
     def __init__(self, name: str, inside: list[str], socket: Path, mark: str, log: Path) -> None:
-        from scripts.demo_pool.processes import spawn
-
-        self.name = name
+        self.name, self._log = name, log
+        self._unread = b""
         command = [*inside, sys.executable, "-m", __name__, str(socket)]
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
         self._process = spawn(command, mark, log, cwd=_ROOT, **pipes)
@@ -60,15 +66,26 @@ class Worker:
     def answer(self, within_s: float = _ANSWER_WITHIN_S) -> dict[str, Any]:
         """The answer to the oldest command that has none yet."""
         assert self._process.stdout is not None, "it is a pipe"
-        if not select.select([self._process.stdout], [], [], within_s)[0]:
-            raise WorkerError(f"{self.name} said nothing for {within_s:.0f} s")
-        line = self._process.stdout.readline()
-        if not line:
-            raise WorkerError(f"{self.name} has ended")
+        pipe = self._process.stdout.fileno()
+        # A pipe's own reader may take two answers at once, and then there is nothing to wait for.
+        while b"\n" not in self._unread:
+            if not select.select([pipe], [], [], within_s)[0]:
+                raise WorkerError(f"{self.name} said nothing for {within_s:.0f} s{self._stack()}")
+            more = os.read(pipe, _PIPE_BYTES)
+            if not more:
+                raise WorkerError(f"{self.name} has ended")
+            self._unread += more
+        line, self._unread = self._unread.split(b"\n", 1)
         found: dict[str, Any] = json.loads(line)
         if "error" in found:
             raise WorkerError(f"{self.name}: {found['error']}")
         return found
+
+    def _stack(self) -> str:
+        """Where the process is that does not answer; it writes that into its log."""
+        self._process.send_signal(signal.SIGUSR1)
+        time.sleep(_STACK_WITHIN_S)
+        return log_end(self._log)
 
     def ask(self, command: str, **arguments: Any) -> dict[str, Any]:
         """Sends a command and waits for its answer."""
@@ -201,6 +218,7 @@ def serve(socket: str) -> None:
 
     import plasmon
 
+    faulthandler.register(signal.SIGUSR1)
     pa.set_cpu_count(1)
     store = plasmon.connect(socket, start=False, request_timeout=_STORE_WITHIN_S)
     commands = _Commands(store)
