@@ -37,7 +37,7 @@ pub(crate) fn nodes(count: usize, flags: &[&str]) -> Option<(Etcd, Vec<Node>)> {
 }
 
 impl Node {
-    fn start(etcd: &Etcd, name: &str, flags: &[&str]) -> Self {
+    pub(crate) fn start(etcd: &Etcd, name: &str, flags: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let socket = socket(folder.path());
         let endpoint = etcd.endpoints().remove(0);
@@ -47,6 +47,9 @@ impl Node {
         command.arg("--cluster").arg(format!("etcd://{endpoint}"));
         command.env("PLASMON_POOLD", poold());
         command.env("XDG_STATE_HOME", folder.path());
+        if let Some(level) = std::env::var_os("PLASMON_POOLD_LOG") {
+            command.env("PLASMON_POOLD_LOG", level);
+        }
         let daemon = command.stdin(Stdio::null()).spawn().unwrap();
         let options = ConnectOptions {
             socket: Some(socket),
@@ -59,7 +62,7 @@ impl Node {
     }
 
     /// Puts and deletes an object of its own.
-    fn wait_until_joined(&self) {
+    pub(crate) fn wait_until_joined(&self) {
         let name = plasmon_client::Name::new("", format!("@joined:{}", self.daemon.id())).unwrap();
         let options =
             plasmon_client::PutOptions { name: Some(name), copies: 1, ..Default::default() };
@@ -85,6 +88,14 @@ impl Node {
             pid > 0
         });
         kill_and_wait(pid);
+    }
+
+    /// Its pool daemon stands still for a while.
+    pub(crate) fn pause_pool_daemon(&self, time: Duration) {
+        let Some(pid) = pool_daemon_of(&socket(self.folder.path())) else { return };
+        kill(pid, Signal::STOP);
+        std::thread::sleep(time);
+        kill(pid, Signal::CONT);
     }
 
     /// `kill -9` for its daemon: the keeper starts another one.
