@@ -3,6 +3,8 @@
 //!
 //! `PLASMON_CLUSTER_ROUNDS` and `PLASMON_CLUSTER_SEED` make it longer, and another one.
 
+#![expect(clippy::print_stderr, reason = "what a run did is its report")]
+
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
