@@ -106,6 +106,11 @@ fn a_node_that_is_killed_loses_nothing_and_its_copies_are_made_again() {
     for node in &nodes {
         until("every copy is kept", || ids.iter().all(|id| node.keeps(id)));
     }
+    // A daemon that starts again has forgotten which; the pool has not.
+    for node in &nodes {
+        node.kill_daemon();
+        until("every copy is kept again", || ids.iter().all(|id| node.keeps(id)));
+    }
 }
 
 #[test]
