@@ -49,6 +49,9 @@ class Side:
     start: Request = field(default_factory=dict)
     #: How long it needs to come to rest after it was frozen.
     settle_ms: int = 0
+    #: Whether its processes stop while others are measured. The nodes of a pool must not: their
+    #: leases would end.
+    rests: bool = True
 
     @property
     def is_ours(self) -> bool:

@@ -121,11 +121,13 @@ def with_ours(name: str) -> Path:
     return python
 
 
-def _build(package: str, profile: str) -> Path:
+def _build(package: str, profile: str, *beside: str) -> Path:
+    """The folder with what was built; other packages may have to be beside it."""
     cargo = shutil.which("cargo")
     if cargo is None:
         raise MissingError("cargo is not installed")
-    _run([cargo, "build", "--quiet", "--profile", profile, "-p", package], f"build of {package}")
+    packages = [word for name in (package, *beside) for word in ("-p", name)]
+    _run([cargo, "build", "--quiet", "--profile", profile, *packages], f"build of {package}")
     return Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / profile
 
 
@@ -136,8 +138,8 @@ def our_worker() -> Path:
 
 @functools.cache
 def our_daemon() -> Path:
-    """The daemon that our Rust worker starts: built like the one that is installed."""
-    return _build("plasmon-daemon", "release") / "plasmond"
+    """The daemon that our Rust worker starts, and its pool daemon: built like installed ones."""
+    return _build("plasmon-daemon", "release", "plasmon-poold") / "plasmond"
 
 
 @functools.cache

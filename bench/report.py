@@ -15,7 +15,7 @@ from bench.run import Results
 
 OURS = "plasmon"
 #: Operations that move all bytes of an object, so that a bandwidth means something.
-COPYING = ("copy", "put", "put_numpy")
+COPYING = ("copy", "put", "put_numpy", "fetch")
 TIMES = (("s", 1e9), ("ms", 1e6), ("us", 1e3), ("ns", 1.0))
 
 
@@ -93,7 +93,7 @@ def _row(case: Case, pinning: Pinning, entry: Entry, known: _RowContext) -> dict
     }
     size = entry.request.get("object_bytes", 0)
     if entry.request["op"] in COPYING and size >= 1 << 20:
-        row["gb_per_s"] = size / found.median
+        row["gb_per_s"] = size * entry.request.get("at_once", 1) / found.median
     ratio = _ratio_to_ours(case, pinning, entry, known)
     if ratio is not None:
         row["ratio_to_ours"] = ratio

@@ -166,9 +166,10 @@ class Context:
         try:
             yield worker
         finally:
-            worker.freeze()
-            if peer is not None:
-                peer.freeze()
+            if self.sides[name].rests:
+                worker.freeze()
+                if peer is not None:
+                    peer.freeze()
 
     def pin(self, name: str) -> None:
         """Moves a side to where the current pinning has it."""
@@ -224,8 +225,10 @@ class Context:
         return worker, answer
 
     def _freeze_all(self) -> None:
-        for worker in [*self._workers.values(), *self._peers.values()]:
-            worker.freeze()
+        for living in (self._workers, self._peers):
+            for name, worker in living.items():
+                if self.sides[name].rests:
+                    worker.freeze()
 
 
 def _program(environment: str) -> Path:

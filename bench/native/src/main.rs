@@ -4,7 +4,9 @@
 //! ```text
 //! plasmon-bench store                 our client: answers one JSON request per line
 //! plasmon-bench limits                what the machine does without any store, likewise
+//! plasmon-bench pool                  our client on three nodes of a pool, likewise
 //! plasmon-bench peer <kind> <cpu>     the other end of a round trip; started by `limits`
+//! plasmon-bench pool-reader <socket> <name>   a process that gets an object; started by `pool`
 //! ```
 //!
 //! Every answer to a measurement holds samples: nanoseconds per operation, each the mean of one
@@ -12,6 +14,7 @@
 
 mod columns;
 mod limits;
+mod pool;
 mod protocol;
 mod source;
 mod store;
@@ -29,8 +32,15 @@ fn main() -> Result<()> {
             side.stop();
             outcome
         }
+        ["pool"] => {
+            let mut side = pool::Side::default();
+            let outcome = protocol::serve(|request| side.run(request));
+            side.stop();
+            outcome
+        }
+        ["pool-reader", socket, name] => pool::read(socket, name),
         ["limits"] => protocol::serve(limits::run),
         ["peer", kind, cpu] => limits::peer(kind, cpu.parse()?),
-        _ => bail!("usage: plasmon-bench store|limits, and then one JSON request per line"),
+        _ => bail!("usage: plasmon-bench store|pool|limits, and then one JSON request per line"),
     }
 }

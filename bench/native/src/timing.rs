@@ -44,6 +44,20 @@ pub(crate) fn nanoseconds(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e9
 }
 
+/// The time that processors have spent on all threads of these processes, in nanoseconds.
+pub(crate) fn cpu_ns(processes: &[u32]) -> u64 {
+    let threads = processes.iter().flat_map(|pid| {
+        let entries = std::fs::read_dir(format!("/proc/{pid}/task"));
+        entries.into_iter().flatten().flatten()
+    });
+    let spent = threads.filter_map(|thread| {
+        // A thread that has just ended has no file.
+        let text = std::fs::read_to_string(thread.path().join("schedstat")).ok()?;
+        text.split(' ').next()?.parse::<u64>().ok()
+    });
+    spent.sum()
+}
+
 /// The clock that all processes share.
 pub(crate) fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);

@@ -78,6 +78,9 @@ class Reader:
                 process.wait()
                 assert process.stdout is not None
                 process.stdout.close()
+                # What a page runs in the background, and would have ended itself.
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGTERM)
         self._run(["plasmon", "stop"])
         shutil.rmtree(self.home)
 
@@ -139,7 +142,9 @@ class Reader:
 
     def _python_block(self, block: Block) -> None:
         if self._python is None:
-            self._python = self._start([sys.executable, "-u", "-c", SESSION])
+            self._python = self._start(
+                [sys.executable, "-u", "-c", SESSION], start_new_session=True
+            )
         asked = json.dumps([block.place, block.line, block.text])
         printed, answer = self._answer(self._python, block.place, asked + "\n")
         if error := json.loads(answer):
@@ -147,7 +152,7 @@ class Reader:
 
     def _shell_block(self, block: Block) -> None:
         if self._shell is None:
-            self._shell = self._start(["bash"])
+            self._shell = self._start(["bash"], start_new_session=True)
         for command in commands(block):
             text = command.text.partition("  #")[0].strip()
             if text.startswith(ENDLESS):

@@ -108,7 +108,17 @@ const PLACES: &[Place] = &[
         ],
     ),
     place("crates/testkit", &["plasmon-proto", "plasmon-client", "plasmon-store"]),
-    place("bench/native", &["plasmon-proto", "plasmon-shm", "plasmon-client", "plasmon-columns"]),
+    place(
+        "bench/native",
+        &[
+            "plasmon-proto",
+            "plasmon-shm",
+            "plasmon-client",
+            "plasmon-cluster",
+            "plasmon-columns",
+            "plasmon-etcd",
+        ],
+    ),
     place("tests/cluster", &["plasmon-client", "plasmon-testkit"]),
     place("tests/soak", &["plasmon-proto", "plasmon-shm", "plasmon-client", "plasmon-testkit"]),
     place("tests/faults", &["plasmon-proto", "plasmon-shm", "plasmon-client", "plasmon-testkit"]),

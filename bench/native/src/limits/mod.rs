@@ -3,6 +3,7 @@
 mod copy;
 mod peer;
 mod round_trip;
+mod tcp;
 mod wake;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,6 +28,8 @@ pub(crate) enum Limit {
     SpinRoundTrip(round_trip::RoundTrips),
     /// A process that sleeps in a futex is woken by another.
     FutexWake(wake::Wakes),
+    /// Bytes that another process sends over TCP when it is asked.
+    Fetch(tcp::FetchSeries),
     /// One sequentially consistent exchange and two loads: the least that a pin can be.
     Atomics {
         count: u64,
@@ -45,6 +48,7 @@ pub(crate) fn run(limit: Limit) -> Result<Value> {
         Limit::Start {} => {
             return Ok(json!({ "address": "", "start_ns": 0, "versions": {} }));
         }
+        Limit::Fetch(series) => return series.run(),
         Limit::Copy(series) => series.run(),
         Limit::SocketRoundTrip(trips) => round_trip::socket(trips),
         Limit::SpinRoundTrip(trips) => round_trip::spin(trips),
@@ -82,6 +86,7 @@ pub(crate) fn peer(kind: &str, cpu: i64) -> Result<()> {
         "socket" => round_trip::socket_peer(),
         "spin" => round_trip::spin_peer(),
         "futex" => wake::futex_peer(),
+        "tcp" => tcp::peer(),
         _ => bail!("there is no peer of the kind {kind}"),
     }
 }

@@ -35,6 +35,13 @@ impl Peer {
     }
 }
 
+impl Peer {
+    /// The number of its process.
+    pub(super) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+}
+
 impl Drop for Peer {
     fn drop(&mut self) {
         // The peer may be polling, so it is just killed. Both fail only when it is gone.

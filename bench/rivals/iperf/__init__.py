@@ -1,0 +1,1 @@
+"""iperf3, which sends bytes over TCP as fast as it goes."""

@@ -1,0 +1,1 @@
+"""Redis, asked over TCP on loopback."""
