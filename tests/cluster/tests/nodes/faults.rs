@@ -21,6 +21,9 @@ const ROUNDS: u64 = 6;
 /// Without any progress for so long the test ends the process: something waits for ever.
 const STUCK_AFTER: Duration = Duration::from_secs(100);
 
+/// Nodes end so far apart at least.
+const NODES_APART: Duration = Duration::from_secs(35);
+
 /// Bytes of the largest object.
 const BYTES_MAX: usize = 1 << 20;
 
@@ -39,6 +42,8 @@ struct Run {
     deleted: BTreeMap<ObjectId, String>,
     made: u64,
     started: usize,
+    /// When a node ended last.
+    ended: Option<Instant>,
 }
 
 /// What the watchdog looks at.
@@ -77,7 +82,7 @@ fn random_faults_lose_nothing() {
     watch();
     let (objects, deleted, random) = (BTreeMap::new(), BTreeMap::new(), Random::new(seed));
     let started = nodes.len();
-    let mut run = Run { random, etcd, nodes, objects, deleted, made: 0, started };
+    let mut run = Run { random, etcd, nodes, objects, deleted, made: 0, started, ended: None };
     for round in 0..rounds {
         run.work();
         let fault = run.fault();
@@ -156,7 +161,9 @@ impl Run {
     /// Something ends, or stands still for a while; what it was.
     fn fault(&mut self) -> String {
         let at = self.node();
-        match self.random.below(6) {
+        // Of two nodes that end within half a minute neither is given up: it could be the network.
+        let may_end = self.ended.is_none_or(|at| at.elapsed() > NODES_APART);
+        match self.random.below(if may_end { 6 } else { 5 }) {
             0 => {
                 self.nodes[at].kill_pool_daemon();
                 format!("pool daemon {at} was killed")
@@ -186,6 +193,7 @@ impl Run {
             }
             _ => {
                 self.nodes.remove(at).kill();
+                self.ended = Some(Instant::now());
                 self.started += 1;
                 let name = format!("node{}", self.started);
                 let node = Node::start(&self.etcd, &name, &[]);
