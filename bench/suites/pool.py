@@ -100,11 +100,13 @@ FETCHES = (
         "get_1kib",
         "first get of 1 KiB from another node",
         _fetches(KIB, 50, 50),
+        rounds=9,
     ),
     Case(
         "get_1mib",
         "first get of 1 MiB from another node",
         _fetches(MIB, 40, 5),
+        rounds=9,
     ),
     Case(
         "stream",
@@ -123,7 +125,7 @@ FETCHES = (
             _entry(POOL, "fetch", FETCH, object_bytes=GIB, count=1),
             _entry(IPERF, "fetch", "a second of iperf3 -P 1", object_bytes=GIB, count=1),
         ),
-        rounds=3,
+        rounds=5,
         quick_rounds=1,
     ),
     Case(
@@ -245,7 +247,6 @@ DEATHS = (
             ),
             _failover("commit", "kill", "commit", "put of a name whose records the node led"),
         ),
-        rounds=3,
         quick_rounds=1,
         unit="ms",
         heat="cold",
