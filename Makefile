@@ -65,6 +65,7 @@ check: ## format, lints, types, the repository's rules, licences, quick tests
 	@$(PYTHON) scripts/test.py check
 
 bench: setup ## NAME=store: measure beside rivals and the limits of the machine
+	@$(if $(filter pool,$(NAME)),scripts/setup.sh etcd && scripts/setup.sh pool-rivals)
 	@$(PYTHON) -m bench $(or $(NAME),store)
 
 fuzz: ## SECONDS=60 [TARGET=frame]: throw bytes at everything that reads foreign ones

@@ -4,6 +4,7 @@
 #   setup.sh machine       compilers, Python's venv, Rust
 #   setup.sh languages     what the readers for Java and JavaScript are tested with
 #   setup.sh etcd          what the pool is tested with; without it these tests are skipped
+#   setup.sh pool-rivals   what a pool is measured beside; without it these rows are missing
 #   setup.sh environment   the machine, and .venv with what the tests need
 #   setup.sh [package]     that, and the package itself
 set -euo pipefail
@@ -56,6 +57,16 @@ etcd_server() {
     if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null ||
         ! install_packages etcd-server; then
         say "without etcd (Debian: etcd-server) tests of the pool are skipped, and its demo fails"
+    fi
+}
+
+pool_rivals() {
+    local packages=
+    command -v redis-server >/dev/null || packages="redis-server"
+    command -v iperf3 >/dev/null || packages="$packages iperf3"
+    if [ "$packages" ] && { [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null ||
+        ! install_packages "$packages"; }; then
+        say "the pool is measured without $packages"
     fi
 }
 
@@ -139,7 +150,8 @@ case "${1:-package}" in
     machine) machine ;;
     languages) languages ;;
     etcd) etcd_server ;;
+    pool-rivals) pool_rivals ;;
     environment) machine; environment ;;
     package) machine; environment_and_package ;;
-    *) fail "unknown part \"$1\": machine, languages, etcd, environment or package" ;;
+    *) fail "unknown part \"$1\": machine, languages, etcd, pool-rivals, environment or package" ;;
 esac
