@@ -16,8 +16,12 @@ impl<D: Directory> Store<D> {
     /// after the last.
     pub(crate) fn delete_pooled(&mut self, client: ClientNo, request: u64, ids: &[ObjectId]) {
         let Some(asker) = self.sessions.clients.asker(client) else { return };
-        // What this client is still making, it gives up.
-        let is_made = |id: &ObjectId| self.objects.pending_objects.get(id).is_some();
+        // What this client is still making, it gives up. What another one makes is no object yet,
+        // and a copy that arrives is one of an object that is elsewhere.
+        let is_made = |id: &ObjectId| {
+            let creating = self.objects.pending_objects.get(id);
+            creating.is_some_and(|creating| self.sessions.is_creator(client, creating))
+        };
         let is_local = |id: &ObjectId| !id.is_pooled() || is_made(id);
         let local: Vec<ObjectId> = ids.iter().copied().filter(is_local).collect();
         let places = ids.iter().map(is_local).collect::<Vec<_>>();

@@ -519,6 +519,31 @@ fn deletes_are_the_pools_and_are_answered_together() {
     assert_eq!(world.calls(), [delete_of(y, 3)]);
 }
 
+/// A client deleted an object of which a copy was just arriving, or which another client of its node
+/// was about to put as well, and was told that it was not the owner.
+#[test]
+fn what_arrives_or_is_made_by_another_client_is_deleted_by_the_pool() {
+    let mut world = World::new(config());
+    let agent = world.agent(1);
+    world.vouch(agent);
+    let (one, two) = (world.connect(2), world.connect(3));
+    let (x, y) = (free("x"), free("y"));
+    assert!(matches!(world.begin_landing(agent, "x", 10), Reply::Created(_)));
+    world.create(two, &put("y", 10)).unwrap();
+    world.calls();
+    let deleting = world.send(one, Request::Delete { ids: vec![x, y] });
+    assert_eq!(world.answer_to(one, deleting), None);
+    let mut calls = world.calls();
+    calls.sort_by_key(|call| matches!(call, Call::Delete { id, .. } if *id == y));
+    assert_eq!(calls, [delete_of(x, 1), delete_of(y, 1)]);
+    world.tell(agent, Told::Deleted { id: x, number: 1 });
+    world.tell(agent, Told::Deleted { id: y, number: 1 });
+    assert_eq!(world.answer_to(one, deleting), Some(Reply::Outcomes(vec![None, None])));
+    // The creator itself gives up what it makes.
+    let deleting = world.send(two, Request::Delete { ids: vec![y] });
+    assert_eq!(world.answer_to(two, deleting), Some(Reply::Outcomes(vec![None])));
+}
+
 #[test]
 fn only_the_named_incarnation_is_dropped_published_or_kept() {
     let mut world = World::new(config());
