@@ -73,10 +73,15 @@ impl<D: Directory> Store<D> {
         }
     }
 
-    /// The agent wants a copy shown.
+    /// The agent wants a copy shown. The pool says so of what it has accepted alone, and of one
+    /// that was just made here it may say so before it answers the commit: that is the answer then.
     pub(super) fn publish_copy(&mut self, id: &ObjectId, birth: Birth) {
-        if let Some(Place::Withheld(_)) = self.copy(id, birth) {
-            self.show_withheld(id);
+        match self.copy(id, birth) {
+            Some(Place::Withheld(_)) if self.is_committing(id) => {
+                self.committed(id, birth.serial, Ok(()));
+            }
+            Some(Place::Withheld(_)) => self.show_withheld(id),
+            _ => {}
         }
     }
 

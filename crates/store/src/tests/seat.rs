@@ -326,6 +326,28 @@ fn a_free_id_is_seen_when_the_pool_has_accepted_it() {
     assert_eq!(world.notices(other), [(x, Sealed)]);
 }
 
+/// While etcd was away, a primary that had just got its group back found an accepted object in the
+/// inventory of its origin, hidden, and had it published. The store showed it and forgot that its
+/// creator waited: the answer to the commit, which came later, found nothing to answer.
+#[test]
+fn the_creator_of_an_object_that_is_published_before_its_commit_is_answered_is_answered() {
+    let mut world = World::new(config());
+    let agent = world.agent(1);
+    world.vouch(agent);
+    let (client, other) = (world.connect(2), world.connect(3));
+    world.ask(other, Request::Subscribe { filter: plasmon_proto::message::Filter::default() });
+    let x = free("x");
+    let number = world.send_seal(client, &put("x", 10));
+    let another = Birth { serial: OURS + 1, ..ours() };
+    world.tell(agent, Told::Publish { id: x, birth: another });
+    assert_eq!(world.answer_to(client, number), None, "another incarnation");
+    world.tell(agent, Told::Publish { id: x, birth: ours() });
+    assert_eq!(world.answer_to(client, number), Some(Reply::Done));
+    assert_eq!(world.notices(other), [(x, Sealed)]);
+    world.tell(agent, Told::Committed { id: x, serial: OURS, result: Ok(()) });
+    assert_eq!(world.ask(other, wait(&[x], Some(0))), Reply::States(vec![Sealed]));
+}
+
 #[test]
 fn a_refused_commit_ends_the_object_and_says_why() {
     let cases = [
@@ -519,8 +541,8 @@ fn deletes_are_the_pools_and_are_answered_together() {
     assert_eq!(world.calls(), [delete_of(y, 3)]);
 }
 
-/// A client deleted an object of which a copy was just arriving, or which another client of its node
-/// was about to put as well, and was told that it was not the owner.
+/// A client deleted an object of which a copy was just arriving, or which another client of its
+/// node was about to put as well, and was told that it was not the owner.
 #[test]
 fn what_arrives_or_is_made_by_another_client_is_deleted_by_the_pool() {
     let mut world = World::new(config());
