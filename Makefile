@@ -2,7 +2,7 @@
 
 PYTHON := .venv/bin/python
 SECONDS ?= 60
-ROUNDS ?= 2000
+ROUNDS ?= $(if $(filter cluster,$(NAME)),200,2000)
 SEEDS ?= 10000
 NAME ?=
 
@@ -72,8 +72,9 @@ fuzz: ## SECONDS=60 [TARGET=frame]: throw bytes at everything that reads foreign
 	@scripts/setup.sh machine
 	@python3 scripts/fuzz.py --seconds $(SECONDS) $(if $(TARGET),--target $(TARGET))
 
-soak: ## NAME=kill [ROUNDS=2000], NAME=objects|tables [SECONDS=60]; [SEED=1]: kill; random values
+soak: ## NAME=kill|cluster [ROUNDS=2000], NAME=objects|tables [SECONDS=60]; [SEED=1]: kill; random values
 	@scripts/setup.sh machine
+	@$(if $(filter cluster,$(NAME)),scripts/setup.sh etcd)
 	@scripts/soak.sh $(or $(NAME),kill) $(if $(filter objects tables,$(NAME)),--seconds $(SECONDS),\
 		--rounds $(ROUNDS)) $(if $(SEED),--seed $(SEED))
 

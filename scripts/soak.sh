@@ -21,7 +21,13 @@ tables)
     exec .venv/bin/python -X faulthandler -m python.tests.random_tables "$@"
     ;;
 esac
+packages=(-p plasmon-daemon -p plasmon-soak)
+programs=()
 profile=${PROFILE:-release}
-cargo build --quiet --locked --profile "$profile" -p plasmon-daemon -p plasmon-soak
 folder=${CARGO_TARGET_DIR:-target}/${profile/dev/debug}
-exec "$folder/plasmon-soak" "$name" --daemon "$folder/plasmond" "$@"
+if [ "$name" = cluster ]; then
+    packages+=(-p plasmon-poold)
+    programs+=(--pool-daemon "$folder/plasmon-poold")
+fi
+cargo build --quiet --locked --profile "$profile" "${packages[@]}"
+exec "$folder/plasmon-soak" "$name" --daemon "$folder/plasmond" "${programs[@]}" "$@"

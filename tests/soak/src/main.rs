@@ -18,6 +18,7 @@
 
 mod audit;
 mod bystander;
+mod cluster;
 mod content;
 mod fates;
 mod journal;
@@ -44,6 +45,8 @@ struct Arguments {
 enum Soak {
     /// Kills clients, the daemon and the keeper under load.
     Kill(kill::Plan),
+    /// Kills and stops what whole nodes of a pool are made of, and etcd, under load.
+    Cluster(cluster::Plan),
     /// A client under the verifier's eyes.
     #[command(hide = true)]
     Worker {
@@ -67,6 +70,7 @@ enum Soak {
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().soak {
         Soak::Kill(plan) => kill::run(&plan),
+        Soak::Cluster(plan) => cluster::run(&plan),
         Soak::Worker { socket, number, seed } => worker::run(&socket, number, seed).map(|()| true),
         Soak::Bystander { socket, kind } => bystander::run(&socket, kind).map(|()| true),
     };

@@ -218,7 +218,7 @@ pub(crate) fn signal(pid: u32, signal: Signal) -> Result<()> {
 }
 
 /// Whether a process is there and not only waiting to be reaped.
-fn is_alive(pid: u32) -> bool {
+pub(crate) fn is_alive(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next());
     // Its other threads may end after the first one, and hold locks and sockets until then.

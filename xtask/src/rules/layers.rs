@@ -120,7 +120,18 @@ const PLACES: &[Place] = &[
         ],
     ),
     place("tests/cluster", &["plasmon-client", "plasmon-testkit"]),
-    place("tests/soak", &["plasmon-proto", "plasmon-shm", "plasmon-client", "plasmon-testkit"]),
+    place(
+        "tests/soak",
+        &[
+            "plasmon-proto",
+            "plasmon-shm",
+            "plasmon-client",
+            "plasmon-cluster",
+            "plasmon-etcd",
+            "plasmon-poold",
+            "plasmon-testkit",
+        ],
+    ),
     place("tests/faults", &["plasmon-proto", "plasmon-shm", "plasmon-client", "plasmon-testkit"]),
     place(
         "tests/sim",

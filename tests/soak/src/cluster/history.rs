@@ -1,0 +1,263 @@
+//! What clients did with each name and were told, and whether one pool could have answered so.
+//!
+//! An object is known by its token, which its metadata and its bytes follow from. A name has an
+//! object from its put to its delete. A copy of a deleted object may be read for a moment after the
+//! delete was acknowledged, until its node hears of that, but never after an object that took its
+//! place.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
+
+/// Which of the names.
+pub(super) type NameNo = usize;
+
+/// Which object of a name.
+pub(super) type Token = u64;
+
+/// How a put ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PutEnd {
+    Accepted,
+    Refused,
+    /// It may have been accepted, or be accepted later.
+    Unknown,
+}
+
+/// A put from its begin to its end.
+#[derive(Clone, Debug)]
+struct Put {
+    begin: Instant,
+    end: Option<(Instant, PutEnd)>,
+    /// When it was first known to exist.
+    seen: Option<Instant>,
+    /// The copies it had when it was accepted, at least.
+    copies: usize,
+    /// Nodes that died since then.
+    deaths: usize,
+}
+
+/// What is known of one name since it was last looked at in peace.
+#[derive(Debug, Default)]
+struct Line {
+    puts: BTreeMap<Token, Put>,
+    /// When deletes began and were acknowledged.
+    deletes: BTreeMap<u64, (Instant, Option<Instant>)>,
+}
+
+/// What a name must have when nothing goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Expected {
+    This(Token),
+    Nothing,
+    Either,
+    /// The object was there, and as many nodes died as had copies.
+    PerhapsLost,
+}
+
+/// All names.
+#[derive(Debug, Default)]
+pub(super) struct History {
+    lines: BTreeMap<NameNo, Line>,
+    /// Objects that were gone when the names were looked at in peace.
+    over: BTreeSet<Token>,
+    last: u64,
+    pub(super) findings: Vec<String>,
+}
+
+impl History {
+    fn number(&mut self) -> u64 {
+        self.last += 1;
+        self.last
+    }
+
+    pub(super) fn put_begins(&mut self, name: NameNo, copies: usize) -> Token {
+        let token = self.number();
+        let put = Put { begin: Instant::now(), end: None, seen: None, copies, deaths: 0 };
+        self.lines.entry(name).or_default().puts.insert(token, put);
+        token
+    }
+
+    pub(super) fn put_ends(&mut self, name: NameNo, token: Token, end: PutEnd) {
+        let now = Instant::now();
+        let line = self.lines.entry(name).or_default();
+        let Some(put) = line.puts.get_mut(&token) else { return };
+        put.end = Some((now, end));
+        if end != PutEnd::Accepted {
+            return;
+        }
+        put.seen = Some(put.seen.map_or(now, |seen| seen.min(now)));
+        let begin = put.begin;
+        if let Some(other) = line.certain(begin, now).filter(|other| *other != token) {
+            let finding = format!("@soak:{name}: {token} was put over {other}, which was there");
+            self.findings.push(finding);
+        }
+    }
+
+    pub(super) fn delete_begins(&mut self, name: NameNo) -> u64 {
+        let number = self.number();
+        let line = self.lines.entry(name).or_default();
+        line.deletes.insert(number, (Instant::now(), None));
+        number
+    }
+
+    /// Only one that is acknowledged ends; another may take effect later.
+    pub(super) fn delete_is_acknowledged(&mut self, name: NameNo, number: u64) {
+        let line = self.lines.entry(name).or_default();
+        if let Some((_, end)) = line.deletes.get_mut(&number) {
+            *end = Some(Instant::now());
+        }
+    }
+
+    /// An object was read.
+    pub(super) fn read(&mut self, name: NameNo, token: Token, begin: Instant) {
+        let now = Instant::now();
+        let line = self.lines.entry(name).or_default();
+        let mut wrong = |what: String| self.findings.push(format!("@soak:{name}: {what}"));
+        if self.over.contains(&token) {
+            wrong(format!("{token} was read, which was gone"));
+        }
+        let Some(put) = line.puts.get_mut(&token) else {
+            return wrong(format!("{token} was read, which was never put there"));
+        };
+        if matches!(put.end, Some((_, PutEnd::Refused))) {
+            wrong(format!("{token} was read, whose put was refused"));
+        }
+        let seen = *put.seen.insert(put.seen.map_or(now, |seen| seen.min(now)));
+        let later = line.puts.iter().find(|(other, later)| {
+            **other != token && later.begin > seen && later.seen.is_some_and(|at| at < begin)
+        });
+        if let Some((later, _)) = later {
+            wrong(format!("{token} was read after {later}, which took its place"));
+        }
+    }
+
+    /// A node said that there is no object.
+    pub(super) fn absent(&mut self, name: NameNo, begin: Instant, what: &str) {
+        let line = self.lines.entry(name).or_default();
+        if let Some(token) = line.certain(begin, Instant::now()) {
+            self.findings.push(format!("@soak:{name}: told {what}, and {token} was there"));
+        }
+    }
+
+    /// A node died with its memory.
+    pub(super) fn node_dies(&mut self) {
+        self.lines.values_mut().flat_map(|line| line.puts.values_mut()).for_each(|put| {
+            put.deaths += 1;
+        });
+    }
+
+    /// How many copies an object was promised.
+    pub(super) fn copies(&self, name: NameNo, token: Token) -> usize {
+        let put = self.lines.get(&name).and_then(|line| line.puts.get(&token));
+        put.map_or(1, |put| put.copies)
+    }
+
+    /// What must be there when no client does anything.
+    pub(super) fn expected(&self, name: NameNo) -> Expected {
+        let Some(line) = self.lines.get(&name) else { return Expected::Nothing };
+        let now = Instant::now();
+        if let Some(token) = line.certain(now, now) {
+            return Expected::This(token);
+        }
+        let open = line.puts.values().filter(|put| !line.is_over(put));
+        let (mut count, mut lost) = (0, false);
+        for put in open {
+            count += 1;
+            lost |= put.deaths >= put.copies;
+        }
+        match (count, lost) {
+            (0, _) => Expected::Nothing,
+            (_, true) => Expected::PerhapsLost,
+            (_, false) => Expected::Either,
+        }
+    }
+
+    /// The name was looked at in peace: everything else is over, and what is there has its copies.
+    pub(super) fn settle(&mut self, name: NameNo, found: Option<Token>) {
+        let line = self.lines.entry(name).or_default();
+        line.deletes.clear();
+        let (kept, over) = std::mem::take(&mut line.puts)
+            .into_iter()
+            .partition(|(token, _)| Some(*token) == found);
+        let over: BTreeMap<Token, Put> = over;
+        line.puts = kept;
+        self.over.extend(over.into_keys());
+        let now = Instant::now();
+        for put in line.puts.values_mut() {
+            put.end = Some((put.end.map_or(now, |(end, _)| end), PutEnd::Accepted));
+            put.deaths = 0;
+        }
+    }
+}
+
+impl Line {
+    /// The object that is there for certain from one time to another.
+    fn certain(&self, begin: Instant, end: Instant) -> Option<Token> {
+        let certain = |put: &Put| {
+            let is_deleted = || {
+                self.deletes.values().any(|(delete_begin, delete_end)| {
+                    *delete_begin <= end && delete_end.is_none_or(|at| at >= put.begin)
+                })
+            };
+            put.seen.is_some_and(|seen| seen < begin) && put.deaths < put.copies && !is_deleted()
+        };
+        self.puts.iter().find(|(_, put)| certain(put)).map(|(token, _)| *token)
+    }
+
+    /// Whether an object cannot be there any more, or never was.
+    fn is_over(&self, put: &Put) -> bool {
+        let is_refused = matches!(put.end, Some((_, PutEnd::Refused)));
+        let is_deleted = put.seen.is_some_and(|seen| {
+            let after = |(begin, end): &(Instant, Option<Instant>)| *begin > seen && end.is_some();
+            self.deletes.values().any(after)
+        });
+        is_refused || is_deleted
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_one_pool_cannot_have_answered_is_found() {
+        let mut history = History::default();
+        assert_eq!(history.expected(0), Expected::Nothing);
+        let first = history.put_begins(0, 2);
+        assert_eq!(history.expected(0), Expected::Either);
+        history.put_ends(0, first, PutEnd::Accepted);
+        assert_eq!(history.expected(0), Expected::This(first));
+        history.read(0, first, Instant::now());
+        assert!(history.findings.is_empty());
+        history.absent(0, Instant::now(), "absent");
+        assert_eq!(history.findings.len(), 1, "it is there");
+        let second = history.put_begins(0, 2);
+        history.put_ends(0, second, PutEnd::Accepted);
+        assert_eq!(history.findings.len(), 2, "two at one time");
+        history.read(0, first, Instant::now());
+        assert_eq!(history.findings.len(), 3, "the first was replaced");
+        history.read(1, first, Instant::now());
+        assert_eq!(history.findings.len(), 4, "another name");
+    }
+
+    #[test]
+    fn a_delete_ends_what_was_there_and_no_later_object() {
+        let mut history = History::default();
+        let first = history.put_begins(0, 1);
+        history.put_ends(0, first, PutEnd::Accepted);
+        let delete = history.delete_begins(0);
+        assert_eq!(history.expected(0), Expected::Either);
+        history.delete_is_acknowledged(0, delete);
+        assert_eq!(history.expected(0), Expected::Nothing);
+        let second = history.put_begins(0, 1);
+        history.put_ends(0, second, PutEnd::Accepted);
+        assert_eq!(history.expected(0), Expected::This(second));
+        history.node_dies();
+        assert_eq!(history.expected(0), Expected::PerhapsLost);
+        history.settle(0, None);
+        assert_eq!(history.expected(0), Expected::Nothing);
+        assert!(history.findings.is_empty());
+        history.read(0, second, Instant::now());
+        assert_eq!(history.findings.len(), 2, "it was gone");
+    }
+}
