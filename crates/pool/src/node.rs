@@ -162,6 +162,7 @@ impl Node {
 
     fn link(&mut self, now: Mono, peer: Slot, up: bool) {
         if up {
+            self.pulls.link_up(peer);
             self.directory.link_up(now, peer);
             self.requests.ask_all(context!(self, now));
             self.lookups.ask_all(context!(self, now));

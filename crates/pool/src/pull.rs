@@ -92,6 +92,8 @@ pub(crate) struct Pulls {
     bytes_in_flight_max: u64,
     next: u64,
     timers: Timers<ObjectId>,
+    /// Nodes whose connection was lost: they are asked last.
+    down: BTreeSet<Slot>,
 }
 
 impl Pulls {
@@ -106,6 +108,7 @@ impl Pulls {
             bytes_in_flight_max: capacity_bytes / FLIGHT_PER_CAPACITY,
             next: first,
             timers: Timers::new(),
+            down: BTreeSet::new(),
         }
     }
 
@@ -227,7 +230,8 @@ impl Pulls {
             self.admit(cx);
             return Some(Outcome { wish, ended: Ended::NoSource });
         }
-        let source = pull.wish.sources.remove(0);
+        let up = pull.wish.sources.iter().position(|slot| !self.down.contains(slot));
+        let source = pull.wish.sources.remove(up.unwrap_or(0));
         let no = TransferNo(number);
         *transfer = Some((no, source));
         self.transfers.insert(no, id);
@@ -305,8 +309,14 @@ impl Pulls {
         self.read(cx, id)
     }
 
-    /// The connection to a source was lost.
+    /// A node is connected.
+    pub(crate) fn link_up(&mut self, peer: Slot) {
+        self.down.remove(&peer);
+    }
+
+    /// The connection to a node was lost.
     pub(crate) fn link_down(&mut self, cx: &mut Context<'_>, peer: Slot) -> Vec<Outcome> {
+        self.down.insert(peer);
         let of_peer = |pull: &Pull| match pull.stage {
             Stage::Reading { transfer: Some((_, source)), .. } => source == peer,
             Stage::Queued | Stage::Landing(_) | Stage::Reading { transfer: None, .. } => false,

@@ -103,7 +103,7 @@ codes! {
     /// The object was inherited through a fork and belongs to the parent process.
     Forked = 26, "forked", "get the object again in this process";
     /// The pool cannot be asked now, or none of the nodes with a copy can be reached.
-    Unreachable = 27, "unreachable", "try again; `plasmon pool status` shows which nodes are away";
+    Unreachable = 27, "unreachable", "try again; `plasmon doctor` looks at the pool's etcd";
     /// The pool has fewer live nodes than the object needs copies at least.
     NotEnoughNodes = 28, "not_enough_nodes",
         "start more nodes, or put the object with fewer copies";

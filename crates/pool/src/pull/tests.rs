@@ -88,6 +88,25 @@ fn urgent_classes_come_first_and_one_pull_is_always_under_way() {
 }
 
 #[test]
+fn a_source_that_is_not_connected_is_asked_last() {
+    let mut bench = Bench::new();
+    let first_source = |bench: &mut Bench, number| {
+        bench.begin(number, 1, Class::Get);
+        let ticket = bench.landings()[0].1;
+        assert!(bench.with(|pulls, cx| pulls.landed(cx, ticket, true)).is_none());
+        bench.reads()[0].0
+    };
+    assert!(bench.with(|pulls, cx| pulls.link_down(cx, Slot(1))).is_empty());
+    assert_eq!(first_source(&mut bench, 1), 2);
+    bench.pulls.link_up(Slot(1));
+    assert_eq!(first_source(&mut bench, 2), 1);
+    // Where none is connected the first is asked all the same: its connection may be under way.
+    bench.with(|pulls, cx| pulls.link_down(cx, Slot(1)));
+    bench.with(|pulls, cx| pulls.link_down(cx, Slot(2)));
+    assert_eq!(first_source(&mut bench, 3), 1);
+}
+
+#[test]
 fn a_source_that_fails_is_followed_by_the_next_which_is_asked_for_what_is_missing() {
     let mut bench = Bench::new();
     bench.begin(1, 3, Class::Get);

@@ -16,7 +16,7 @@ use plasmon_testkit::{Etcd, Random, TEST_TIMEOUT, pattern, until};
 use crate::node::{LONG, NOW, Node, nodes};
 
 /// Rounds of the short run.
-const ROUNDS: u64 = 6;
+const ROUNDS: u64 = 4;
 
 /// Without any progress for so long the test ends the process: something waits for ever.
 const STUCK_AFTER: Duration = Duration::from_secs(100);
