@@ -18,6 +18,9 @@ use super::bad_start::BadStart;
 /// The bits of a mode that let the group and others do anything.
 const OTHERS: u32 = 0o077;
 
+/// Bytes of the file of a secret, of which white space at the end is no part of the secret.
+const TOKEN_FILE_BYTES_MAX: u64 = 2 * TOKEN_BYTES_MAX;
+
 /// The pool that a store belongs to, and this node's part in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pool {
@@ -167,14 +170,12 @@ fn token_problem(file: &Path) -> Option<String> {
     if found.uid() != own {
         return Some(format!("belongs to user {}, not to this one, {own}", found.uid()));
     }
-    // A line break at the end is one byte that the secret does not have.
-    if found.len() > TOKEN_BYTES_MAX + 1 {
+    if found.len() > TOKEN_FILE_BYTES_MAX {
         return Some(secret_sizes(found.len()));
     }
     match fs::read(file) {
         Ok(bytes) => {
-            let secret = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
-            let bytes = secret.len() as u64;
+            let bytes = bytes.trim_ascii_end().len() as u64;
             let fits = (TOKEN_BYTES_MIN..=TOKEN_BYTES_MAX).contains(&bytes);
             (!fits).then(|| secret_sizes(bytes))
         }

@@ -231,10 +231,10 @@ fn the_secret_of_a_pool_is_of_some_length_and_for_its_owner_alone() {
         let pool = pool(CLUSTER, &[("pool_token_file", &path)]).unwrap().unwrap();
         pool.check_token_file().map_err(|bad| bad.to_string())
     };
-    for content in [&[b'x'; 16][..], &[b'x'; 1024], b"0123456789abcdef\n"] {
+    for content in [&[b'x'; 16][..], &[b'x'; 1024], b"0123456789abcdef \r\n"] {
         assert_eq!(check(content, 0o600), Ok(()));
     }
-    for content in [&b""[..], &[b'x'; 15], b"0123456789abcde\n", &[b'x'; 1025], &[b'x'; 5000]] {
+    for content in [&b""[..], &[b'x'; 15], b"0123456789abcde \n", &[b'x'; 1025], &[b'x'; 5000]] {
         let what = check(content, 0o600).unwrap_err();
         assert!(what.contains("16 to 1024") && what.contains(&path), "{what}");
     }
