@@ -11,7 +11,7 @@ use plasmon_client::PutOptions;
 use plasmon_proto::limits::COPIES_MAX;
 use plasmon_proto::{Name, Policy};
 
-pub(crate) use self::pool::{Pool, PoolChild, PoolDev};
+pub(crate) use self::pool::{Pool, PoolChild, PoolDev, PoolNode};
 use crate::failure::usage;
 use crate::{completion, target};
 
@@ -191,16 +191,11 @@ pub(crate) struct Start {
     /// The folder for objects that do not fit in memory.
     #[arg(long, value_name = "DIR")]
     pub(crate) spill_dir: Option<PathBuf>,
-    /// The pool of machines to join, as etcd://HOST:PORT, with further hosts after commas and /NAME
-    /// at the end where one etcd has several pools.
-    #[arg(long, value_name = "URL")]
-    pub(crate) cluster: Option<String>,
-    /// The name of this node in its pool (default: the name of the machine).
-    #[arg(long, visible_alias = "node-name", value_name = "NAME")]
-    pub(crate) name: Option<String>,
     /// Another setting of the daemon, as key=value; see `plasmond --help`.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(crate) settings: Vec<String>,
+    #[command(flatten)]
+    pub(crate) node: PoolNode,
 }
 
 /// Arguments of `doctor`.
@@ -209,6 +204,9 @@ pub(crate) struct Doctor {
     /// The pool to check, as for `start` (default: that of the running store).
     #[arg(long, env = "PLASMON_CLUSTER", value_name = "URL")]
     pub(crate) cluster: Option<String>,
+    /// Where other nodes of the pool reach this one, as for `start`.
+    #[arg(long, env = "PLASMON_POOL_LISTEN", value_name = "ADDR:PORT")]
+    pub(crate) pool_listen: Option<String>,
 }
 
 /// The objects that a command selects.

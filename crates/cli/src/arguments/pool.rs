@@ -1,6 +1,7 @@
-//! The arguments of `plasmon pool`.
+//! The arguments of `plasmon pool`, and those of `start` for a node of a pool.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use clap::Subcommand;
 
@@ -18,6 +19,58 @@ pub(crate) enum Pool {
     /// Run a program that is ended with the command that started it.
     #[command(hide = true)]
     Child(PoolChild),
+}
+
+/// Arguments of `start` for a store that belongs to a pool. Each is a setting of the daemon.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Pool")]
+pub(crate) struct PoolNode {
+    /// The pool of machines to join, as etcd://HOST:PORT, with further hosts after commas and /NAME
+    /// at the end where one etcd has several pools.
+    #[arg(long, value_name = "URL")]
+    pub(crate) cluster: Option<String>,
+    /// The name of this node in its pool (default: the name of the machine).
+    #[arg(long, visible_alias = "node-name", value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    /// Where the other nodes reach this one (default: the address from which this machine reaches
+    /// etcd, and a free port).
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub(crate) pool_listen: Option<String>,
+    /// A file with the secret that all nodes share (default: one that the first node leaves in
+    /// etcd).
+    #[arg(long, value_name = "FILE")]
+    pub(crate) pool_token_file: Option<PathBuf>,
+    /// The folder in which this node keeps its identity (default: below ~/.local/state).
+    #[arg(long, value_name = "DIR")]
+    pub(crate) pool_folder: Option<PathBuf>,
+    /// What fails together with this node, such as a rack.
+    #[arg(long, value_name = "ZONE")]
+    pub(crate) pool_zone: Option<String>,
+    /// The share of the pool's objects that this node holds; 0: caches alone (default: 100).
+    #[arg(long, value_name = "N")]
+    pub(crate) pool_weight: Option<u32>,
+    /// How many threads move bytes (default: as many as processors, 4 at most).
+    #[arg(long, value_name = "N")]
+    pub(crate) pool_movers: Option<u32>,
+}
+
+impl PoolNode {
+    /// Those that were given, as settings of the daemon.
+    pub(crate) fn settings(&self) -> impl Iterator<Item = (String, String)> {
+        let path = |path: &Option<PathBuf>| Some(path.as_ref()?.display().to_string());
+        let number = |number: Option<u32>| Some(number?.to_string());
+        let all = [
+            ("cluster", self.cluster.clone()),
+            ("node_name", self.name.clone()),
+            ("pool_listen", self.pool_listen.clone()),
+            ("pool_token_file", path(&self.pool_token_file)),
+            ("pool_folder", path(&self.pool_folder)),
+            ("pool_zone", self.pool_zone.clone()),
+            ("pool_weight", number(self.pool_weight)),
+            ("pool_movers", number(self.pool_movers)),
+        ];
+        all.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?)))
+    }
 }
 
 /// Arguments of `pool dev`.

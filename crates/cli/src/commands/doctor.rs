@@ -26,7 +26,8 @@ pub(super) fn doctor(arguments: &Arguments, doctor: &Doctor, output: &Output) ->
     checks.extend(store(&options(arguments)));
     let given = doctor.cluster.clone().filter(|cluster| !cluster.is_empty());
     if let Some(cluster) = given.or_else(|| cluster(&options(arguments))) {
-        checks.extend(pool::checks(&cluster));
+        let listen = doctor.pool_listen.as_deref().filter(|listen| !listen.is_empty());
+        checks.extend(pool::checks(&cluster, listen));
     }
     report(&checks, output)
 }

@@ -29,9 +29,7 @@ pub(super) fn start(arguments: &Arguments, start: &Start, output: &Output) -> Re
     if let Some(directory) = &start.spill_dir {
         settings.push(("spill_dir".to_owned(), directory.display().to_string()));
     }
-    for (key, value) in [("cluster", &start.cluster), ("node_name", &start.name)] {
-        settings.extend(value.iter().map(|value| (key.to_owned(), value.clone())));
-    }
+    settings.extend(start.node.settings());
     for setting in &start.settings {
         let (key, value) = setting
             .split_once('=')

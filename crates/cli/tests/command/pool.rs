@@ -70,6 +70,35 @@ fn a_store_is_started_as_a_node_of_a_pool() {
     }
 }
 
+/// The guide named them, and only `plasmond` took them.
+#[test]
+fn start_takes_the_settings_of_a_node_as_flags() {
+    let fixture = fixture();
+    let token = fixture.path("token");
+    fs::write(&token, "0123456789abcdef\n").unwrap();
+    fs::set_permissions(&token, fs::Permissions::from_mode(0o600)).unwrap();
+    let node = ["--pool-listen", "127.0.0.1:0", "--pool-token-file", "token"];
+    let more = ["--pool-folder", "node", "--pool-zone", "z", "--pool-weight", "0"];
+    let start = ["start", "--capacity", "16m", "--cluster", "etcd://127.0.0.1:1", "--name", "a"];
+    let all = [&start[..], &node, &more, &["--pool-movers", "2"]].concat();
+    let out = command(&fixture, &all).output().unwrap();
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    until("its pool daemon is started", || !pool_daemons(&fixture).is_empty());
+    let (_, arguments) = pool_daemons(&fixture).remove(0);
+    let expected = format!(
+        "--pool-listen 127.0.0.1:0 --pool-token-file {} --pool-folder {} --pool-zone z \
+         --pool-weight 0 --pool-movers 2\n",
+        token.display(),
+        fixture.path("node").display(),
+    );
+    assert!(arguments.ends_with(&expected), "{arguments}");
+    fixture.good(&["stop"]);
+    let message = fails(command(&fixture, &start).args(["--pool-token-file", "missing"]));
+    assert!(message.contains("missing") && message.contains("pool_token_file"), "{message}");
+    let message = fails(command(&fixture, &start).args(["--pool-listen", "0.0.0.0:1"]));
+    assert!(message.contains("pool_listen"), "{message}");
+}
+
 #[test]
 fn a_store_of_a_pool_is_not_started_with_what_cannot_work() {
     let fixture = fixture();

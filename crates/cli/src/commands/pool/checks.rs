@@ -29,8 +29,8 @@ struct Member {
     round_trip: Duration,
 }
 
-/// All checks of the pool at this address.
-pub(crate) fn checks(cluster: &str) -> Vec<Check> {
+/// All checks of the pool at this address, for a node that others reach at `listen`.
+pub(crate) fn checks(cluster: &str, listen: Option<&str>) -> Vec<Check> {
     let address = match cluster.parse::<ClusterAddress>() {
         Ok(address) => address,
         Err(bad) => return vec![check("pool", Verdict::Bad, bad.to_string())],
@@ -50,7 +50,7 @@ pub(crate) fn checks(cluster: &str) -> Vec<Check> {
         );
     }
     checks.push(program_check());
-    checks.extend(listen_check(&address.hosts));
+    checks.extend(listen_check(&address.hosts, listen));
     checks
 }
 
@@ -123,17 +123,29 @@ fn program_check() -> Check {
 }
 
 /// Where other nodes would reach this one: by default the address from which it reaches etcd.
-fn listen_check(hosts: &[String]) -> Option<Check> {
-    let address = hosts.iter().find_map(|host| own_address(host))?;
+fn listen_check(hosts: &[String], listen: Option<&str>) -> Option<Check> {
+    let address = match listen {
+        Some(listen) => match listen.parse::<SocketAddr>() {
+            Ok(address) => address.ip(),
+            Err(_) => {
+                let found = format!("\"{listen}\" is not ADDR:PORT, such as 10.0.0.7:7411");
+                return Some(check("pool address", Verdict::Bad, found));
+            }
+        },
+        None => hosts.iter().find_map(|host| own_address(host))?,
+    };
     let verdict = if address.is_loopback() { Verdict::Note } else { Verdict::Good };
     let found = if address.is_loopback() {
         format!("{address}, which only this machine reaches")
     } else {
-        format!("{address}, unless pool_listen names another")
+        match listen {
+            Some(listen) => listen.to_owned(),
+            None => format!("{address}, unless --pool-listen names another"),
+        }
     };
     Some(check("pool address", verdict, found).advise(
-        "for a pool of several machines, name etcd by an address that all of them reach, or set \
-         pool_listen",
+        "for a pool of several machines, name etcd by an address that all of them reach, or choose \
+         one with --pool-listen",
     ))
 }
 
@@ -191,9 +203,16 @@ mod tests {
 
     #[test]
     fn an_address_that_only_this_machine_reaches_is_noted() {
-        let found = listen_check(&["127.0.0.1:1".to_owned()]).unwrap();
-        let found = serde_json::to_value(found).unwrap();
-        assert_eq!(found["verdict"], "note");
-        assert!(found["found"].as_str().unwrap().starts_with("127.0.0.1, "));
+        let hosts = ["127.0.0.1:1".to_owned()];
+        for (listen, verdict, found) in [
+            (None, "note", "127.0.0.1, "),
+            (Some("[::1]:7411"), "note", "::1, "),
+            (Some("10.0.0.7:7411"), "good", "10.0.0.7:7411"),
+            (Some("10.0.0.7"), "bad", "\"10.0.0.7\""),
+        ] {
+            let told = serde_json::to_value(listen_check(&hosts, listen).unwrap()).unwrap();
+            assert_eq!(told["verdict"], verdict, "{told}");
+            assert!(told["found"].as_str().unwrap().starts_with(found), "{told}");
+        }
     }
 }
