@@ -95,6 +95,12 @@ def test_paths_are_printed_one_by_one_and_together():
     assert len(run(*command).splitlines()) == 5
 
 
+def test_the_programs_are_installed_beside_the_interpreter():
+    """A store of a pool looks for the pool daemon beside its own daemon."""
+    for program in ("plasmon", "plasmond", "plasmon-poold"):
+        assert run(BIN / program, "--version") == f"{program} {plasmon.__version__}"
+
+
 def test_every_file_names_the_same_version():
     header = (Path(paths().include) / "plasmon.h").read_text()
     assert f'#define PLASMON_VERSION "{plasmon.__version__}"' in header
