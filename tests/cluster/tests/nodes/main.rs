@@ -140,6 +140,27 @@ fn a_daemon_that_is_killed_keeps_its_place_in_the_pool() {
     assert_eq!(error.code(), Code::Exists);
 }
 
+/// A put whose daemon was killed while the pool was deciding about it was told that the object is
+/// absent: the seal was asked again, and the next daemon knew of none. The pool may accept it yet.
+#[test]
+fn a_put_whose_daemon_is_killed_while_the_pool_decides_is_told_that_it_is_disconnected() {
+    let Some((_etcd, nodes)) = nodes(2, &[]) else { return };
+    let node = &nodes[0];
+    let pool_daemon = node.stop_pool_daemon();
+    thread::scope(|scope| {
+        let putting = scope.spawn(|| node.client.put(&pattern(4, 100_000), &named("@prod:x", 2)));
+        let observer = node.connect();
+        until("the object is sealed and not shown", || {
+            let status = observer.status().unwrap();
+            status.creating == 0 && status.used_bytes >= 100_000
+        });
+        node.kill_daemon();
+        let error = putting.join().unwrap().unwrap_err();
+        assert_eq!(error.code(), Code::Disconnected, "{error}");
+    });
+    plasmon_testkit::kill(pool_daemon, plasmon_testkit::Signal::CONT);
+}
+
 #[test]
 fn copies_move_at_every_level_of_protection() {
     for level in ["leased", "strict"] {

@@ -51,14 +51,13 @@ impl Node {
             command.env("PLASMON_POOLD_LOG", level);
         }
         let daemon = command.stdin(Stdio::null()).spawn().unwrap();
-        let options = ConnectOptions {
-            socket: Some(socket),
-            name: "test".to_owned(),
-            connect_timeout: TEST_TIMEOUT,
-            ..ConnectOptions::default()
-        };
-        let client = Client::connect(&options).unwrap();
+        let client = connect(socket);
         Self { client, folder, daemon, is_killed: false }
+    }
+
+    /// Another client.
+    pub(crate) fn connect(&self) -> Client {
+        connect(socket(self.folder.path()))
     }
 
     /// Puts and deletes an object of its own.
@@ -82,12 +81,23 @@ impl Node {
 
     /// `kill -9` for its pool daemon, and waits until it is gone.
     pub(crate) fn kill_pool_daemon(&self) {
+        kill_and_wait(self.pool_daemon());
+    }
+
+    /// Stops its pool daemon without ending it; which process that is.
+    pub(crate) fn stop_pool_daemon(&self) -> u32 {
+        let pid = self.pool_daemon();
+        kill(pid, Signal::STOP);
+        pid
+    }
+
+    fn pool_daemon(&self) -> u32 {
         let mut pid = 0;
         until("there is a pool daemon", || {
             pid = pool_daemon_of(&socket(self.folder.path())).unwrap_or(0);
             pid > 0
         });
-        kill_and_wait(pid);
+        pid
     }
 
     /// Its pool daemon stands still for a while.
@@ -137,6 +147,16 @@ fn poold() -> PathBuf {
 
 fn socket(folder: &Path) -> PathBuf {
     folder.join("store.sock")
+}
+
+fn connect(socket: PathBuf) -> Client {
+    let options = ConnectOptions {
+        socket: Some(socket),
+        name: "test".to_owned(),
+        connect_timeout: TEST_TIMEOUT,
+        ..ConnectOptions::default()
+    };
+    Client::connect(&options).unwrap()
 }
 
 fn kill_and_wait(pid: u32) {
