@@ -73,7 +73,7 @@ class Worker:
                 raise WorkerError(f"{self.name} said nothing for {within_s:.0f} s{self._stack()}")
             more = os.read(pipe, _PIPE_BYTES)
             if not more:
-                raise WorkerError(f"{self.name} has ended")
+                raise WorkerError(f"{self.name} has ended{log_end(self._log)}")
             self._unread += more
         line, self._unread = self._unread.split(b"\n", 1)
         found: dict[str, Any] = json.loads(line)

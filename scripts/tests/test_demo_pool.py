@@ -15,6 +15,7 @@ import pytest
 from scripts.demo_pool import __main__ as demo
 from scripts.demo_pool import checks, network, processes, report, scene
 from scripts.demo_pool.node import Copy
+from scripts.demo_pool.worker import Worker, WorkerError
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 DEADLINE_S = 60.0
@@ -178,3 +179,19 @@ def test_without_a_pool_daemon_the_demo_says_what_is_missing(tmp_path):
     assert done.returncode == 1
     assert "plasmon-poold is neither beside" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_answers_that_come_at_once_are_all_there():
+    """The second of two answers was read with the first, and then waited for until the timeout."""
+    program = 'print(\'{"one": 1}\\n{"two": 2}\', flush=True); input()'
+    reader = Worker.__new__(Worker)
+    reader.name, reader._log, reader._unread = "reader", Path("/nonexistent"), b""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    reader._process = subprocess.Popen([sys.executable, "-c", program], text=True, **pipes)
+    assert reader.answer(DEADLINE_S) == {"one": 1}
+    assert reader.answer(DEADLINE_S) == {"two": 2}
+    reader._process.stdin.write("\n")
+    reader._process.stdin.flush()
+    with pytest.raises(WorkerError, match="reader has ended"):
+        reader.answer(DEADLINE_S)
+    reader.close()
