@@ -4,7 +4,7 @@ use plasmon_proto::message::{Landing, Reply, Request};
 use plasmon_proto::object::{Durability, PoolAttributes, Traits};
 use plasmon_proto::pool::{Birth, Call, Class, Content, Fate, Origin, Refusal, Slot, Told};
 use plasmon_proto::ring::Submission;
-use plasmon_proto::{Attributes, Code, Name, ObjectId, ObjectState};
+use plasmon_proto::{Attributes, Code, Name, ObjectId, ObjectState, Policy};
 
 use super::{Put, World, id, sizes};
 use crate::event::{ClientNo, Event, RecoveredExtent, RecoveredObject, SealLanded};
@@ -129,6 +129,14 @@ impl World {
     fn bring(&mut self, agent: ClientNo, text: &str, visible: bool, keep: bool) {
         assert!(matches!(self.begin_landing(agent, text, 10), Reply::Created(_)));
         assert_eq!(self.seal_landed(agent, text, visible, keep), Reply::Done);
+    }
+
+    /// What clients are told that the store may do with an object.
+    fn policy_of(&mut self, client: ClientNo, id: ObjectId) -> Policy {
+        let Reply::Info(Some(info)) = self.ask(client, Request::Stat { id }) else {
+            panic!("a description");
+        };
+        info.traits.policy
     }
 
     /// Sends a seal that is answered later.
@@ -587,8 +595,10 @@ fn only_the_named_incarnation_is_dropped_published_or_kept() {
     world.tell(agent, Told::Publish { id: x, birth: theirs() });
     assert_eq!(world.answer_to(client, waiting), states(&[Sealed]));
     assert_eq!(world.calls(), [Call::Unseek(x)]);
+    assert_eq!(world.policy_of(client, x), Policy::Cache);
     world.tell(agent, Told::Keep { id: x, birth: theirs() });
     assert_eq!(world.calls(), [Call::Kept { id: x, birth: theirs() }]);
+    assert_eq!(world.policy_of(client, x), Policy::Keep);
     assert_eq!(world.evict(client, MIB), (0, 0), "it is kept");
     world.tell(agent, Told::Drop { id: x, birth: theirs() });
     assert_eq!(world.calls(), [Call::Ended { id: x, birth: theirs() }]);
