@@ -87,7 +87,8 @@ class Node:
         try:
             self.connect().disconnect()
         except plasmon.PlasmonError as error:
-            if self._process.poll() is not None:
+            is_early = isinstance(error, plasmon.Disconnected) and self._process.poll() is None
+            if not is_early:
                 text = f"the store of {self.name} does not start: {error}{self.log_end()}"
                 raise DemoError(text) from error
             return False
