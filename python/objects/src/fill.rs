@@ -76,7 +76,7 @@ impl Decoder<'_, '_> {
         let Some(rows) = self.rows.get_mut(&start) else { return Err(changed()) };
         let Some(part) = rows.0.get_mut(from..from + out.len()) else { return Err(changed()) };
         out.swap_with_slice(part);
-        Ok(())
+        all_there(out)
     }
 
     #[inline]
@@ -170,7 +170,7 @@ impl Decoder<'_, '_> {
         };
         whole(&rows.0, out)?;
         out.swap_with_slice(&mut rows.0);
-        Ok(())
+        all_there(out)
     }
 }
 
@@ -178,6 +178,12 @@ impl Decoder<'_, '_> {
 #[inline]
 fn whole<'v, T>(values: &'v [T], room: &[Ptr]) -> PyResult<&'v [T]> {
     if values.len() == room.len() { Ok(values) } else { Err(changed()) }
+}
+
+/// An error if a row was taken before: the check has seen to it that rows are used once, and the
+/// memory changed since.
+fn all_there(rows: &[Ptr]) -> PyResult<()> {
+    if rows.iter().any(|row| row.is_null()) { Err(changed()) } else { Ok(()) }
 }
 
 #[inline]
