@@ -326,6 +326,13 @@ FIGURES = (
     _figure("get_1mib_us", "the first get of 1 MiB", "us", Scaled(Median("get_1mib", POOL), 1e3)),
     _figure("get_1kib_us", "the first get of 1 KiB", "us", Scaled(Median("get_1kib", POOL), 1e3)),
     _figure(
+        "get_inline_round_trips",
+        "its time over that of a bare round trip over TCP",
+        "x",
+        Ratio("get_1kib", POOL, f"{TCP} tcp"),
+        at_most(2.5),
+    ),
+    _figure(
         "stream_vs_iperf",
         "bandwidth of a first get of 256 MiB over that of iperf3 -P 1",
         "x",

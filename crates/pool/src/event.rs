@@ -6,7 +6,7 @@ use plasmon_cluster::{Epoch, GroupNo, Map, Slot};
 use plasmon_proto::ObjectId;
 pub use plasmon_proto::pool::{Call, Class, Fate, Refusal, Told};
 
-use crate::message::{Envelope, SegmentRange, TransferNo};
+use crate::message::{Envelope, InlineBytes, SegmentRange, TransferNo};
 use crate::record::{Birth, Content};
 use crate::time::Mono;
 
@@ -51,6 +51,15 @@ pub enum Event {
         /// Whether its checksum is right.
         intact: bool,
     },
+    /// The bytes of a copy that were asked for, or `None` when it is not there any more.
+    Fetched {
+        /// The receiver.
+        peer: Slot,
+        /// Its number of the transfer.
+        transfer: TransferNo,
+        /// Data, metadata and attributes.
+        bytes: Option<InlineBytes>,
+    },
     /// A deadline passed.
     Time,
 }
@@ -78,8 +87,8 @@ pub enum Effect {
         /// Its bytes.
         content: Content,
     },
-    /// Accept the segments of a transfer into a landing; each is answered with
-    /// [`Event::Arrived`].
+    /// Accept the segments of a transfer into a landing, once its memory is there; each is answered
+    /// with [`Event::Arrived`].
     Accept {
         /// The transfer.
         transfer: TransferNo,
@@ -87,9 +96,18 @@ pub enum Effect {
         ticket: Ticket,
         /// The node that sends them.
         source: Slot,
+        /// How many are asked for.
+        segments: u32,
     },
     /// Accept no more segments of a transfer; those that arrive are thrown away.
     Refuse(TransferNo),
+    /// Put these bytes, which are the whole object, into a landing whose memory is there.
+    Fill {
+        /// The landing.
+        ticket: Ticket,
+        /// Data, metadata and attributes.
+        bytes: InlineBytes,
+    },
     /// The copy is complete.
     Seal {
         /// The landing.
@@ -113,6 +131,18 @@ pub enum Effect {
         birth: Birth,
         /// The segments.
         ranges: Vec<SegmentRange>,
+    },
+    /// Read a small copy; answered with [`Event::Fetched`], unless [`Effect::EndServe`] comes
+    /// first.
+    Fetch {
+        /// The receiver.
+        peer: Slot,
+        /// Its number of the transfer.
+        transfer: TransferNo,
+        /// The object.
+        id: ObjectId,
+        /// Its incarnation.
+        birth: Birth,
     },
     /// Send no more of a transfer, and unpin the copy.
     EndServe {

@@ -95,6 +95,7 @@ mod config;
 mod copies;
 mod directory;
 pub mod event;
+mod inline;
 pub mod limits;
 mod lookup;
 pub mod message;

@@ -18,6 +18,14 @@ pub const SOURCES_MAX: usize = 4;
 /// Copies, and separately groups, that one page of an inventory describes.
 pub const INVENTORY_ENTRIES_MAX: usize = 1024;
 
+/// Up to so many bytes an object is asked for while its memory is made. More would be received no
+/// sooner, and stand in the way of what else comes over the connection.
+pub const READ_EARLY_BYTES_MAX: u64 = 4 * SEGMENT_BYTES;
+
+/// Objects of up to so many bytes travel in a message: over a bulk lane they would cost four more
+/// changes of threads, which take longer than these bytes do.
+pub const INLINE_BYTES_MAX: u64 = 64 << 10;
+
 /// Ranges of segments in one request to read; what does not fit is asked for in the next.
 pub const READ_RANGES_MAX: usize = 1024;
 

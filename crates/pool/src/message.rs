@@ -10,9 +10,10 @@ use plasmon_cluster::{Epoch, GroupNo, ProtocolRange, Slot};
 use plasmon_proto::ObjectId;
 use serde::{Deserialize, Serialize};
 
+pub use crate::inline::InlineBytes;
 use crate::limits::{
-    COPIES_MAX, ENVELOPE_BYTES_MAX, INVENTORY_ENTRIES_MAX, MESSAGES_MAX, READ_RANGES_MAX,
-    SOURCES_MAX,
+    COPIES_MAX, ENVELOPE_BYTES_MAX, INLINE_BYTES_MAX, INVENTORY_ENTRIES_MAX, MESSAGES_MAX,
+    READ_RANGES_MAX, SOURCES_MAX,
 };
 use crate::record::{Birth, Content, Record, Version, is_copies};
 
@@ -278,7 +279,7 @@ pub enum Message {
         /// What is there.
         copy: Option<(Birth, Content)>,
     },
-    /// Receiver to holder: send these segments over the bulk lane.
+    /// Receiver to holder: send these segments over the bulk lane, or a small object in a message.
     Read {
         /// The number of the transfer.
         transfer: TransferNo,
@@ -355,6 +356,14 @@ pub enum Message {
         since: Epoch,
         /// The version that is kept, or a newer one is.
         version: Version,
+    },
+    /// Holder to receiver, the answer to [`Message::Read`] for an object of at most
+    /// [`INLINE_BYTES_MAX`] bytes: all of them. The transfer has ended for the holder.
+    Whole {
+        /// The number of the transfer.
+        transfer: TransferNo,
+        /// Data, metadata and attributes.
+        bytes: InlineBytes,
     },
 }
 
@@ -442,6 +451,7 @@ impl Message {
             }
             Self::Opened { copy, .. } => copy.is_none_or(|(_, content)| content.is_movable()),
             Self::Read { ranges, .. } => ranges.len() <= READ_RANGES_MAX,
+            Self::Whole { bytes, .. } => bytes.0.len() as u64 <= INLINE_BYTES_MAX,
             Self::Yield { groups } | Self::Yielded { groups } | Self::Survey { groups } => {
                 groups.len() <= INVENTORY_ENTRIES_MAX
             }

@@ -11,12 +11,12 @@ use crate::directory::Directory;
 use crate::event::{Call, Class, Effect, Event, Fate, Refusal, Told};
 use crate::limits::{HELD_AGAIN_MS, MESSAGES_MAX};
 use crate::lookup::{Asked, Lookups};
-use crate::message::{Answer, Envelope, HoldOutcome, Message, QuestionNo, ReadRefusal};
+use crate::message::{Answer, Envelope, HoldOutcome, Message, QuestionNo};
 use crate::origin::{Commit, Requests};
 use crate::outbox::Outbox;
 use crate::pull::{Ended, Outcome, Pulls, Wish};
 use crate::record::{Birth, is_copies};
-use crate::serve::{Read, Serves};
+use crate::serve::Serves;
 use crate::survey;
 use crate::time::Mono;
 use crate::view::{Context, View};
@@ -43,6 +43,8 @@ macro_rules! context {
         &mut Context { now: $now, view: &$node.view, out: &mut $node.out }
     };
 }
+
+mod transfers;
 
 impl Node {
     /// A node that has just been started: it knows no map, and nothing of its store's copies.
@@ -85,6 +87,9 @@ impl Node {
                     self.lookups.progressed(now, id);
                     self.pull_ended(now, outcome);
                 }
+            }
+            Event::Fetched { peer, transfer, bytes } => {
+                self.serves.fetched(context!(self, now), (peer, transfer), bytes);
             }
             Event::Time => {}
         }
@@ -153,8 +158,11 @@ impl Node {
         effects.append(&mut self.out.effects);
         let (from, incarnation, epoch) = sender;
         for (to, messages) in std::mem::take(&mut self.out.remote) {
-            for page in messages.chunks(MESSAGES_MAX) {
-                let envelope = Envelope { epoch, from, incarnation, messages: page.to_vec() };
+            let mut left = messages;
+            while !left.is_empty() {
+                let rest = left.split_off(left.len().min(MESSAGES_MAX));
+                let messages = std::mem::replace(&mut left, rest);
+                let envelope = Envelope { epoch, from, incarnation, messages };
                 effects.push(Effect::Send { to, envelope });
             }
         }
@@ -337,6 +345,7 @@ impl Node {
             | Message::Opened { .. }
             | Message::Read { .. }
             | Message::ReadRefused { .. }
+            | Message::Whole { .. }
             | Message::EndRead { .. } => self.transfer(now, from, message),
         }
     }
@@ -349,45 +358,6 @@ impl Node {
             Err(_) => {
                 self.copies.remove(&id, birth);
             }
-        }
-    }
-
-    /// What a node that opens, reads or serves says.
-    fn transfer(&mut self, now: Mono, from: Slot, message: Message) {
-        match message {
-            Message::Open { id, question } => {
-                let copy = self.copies.get(&id).filter(|copy| copy.visible);
-                let copy = copy.map(|copy| (copy.birth, copy.content));
-                if copy.is_some() {
-                    self.copies.opened(id, from);
-                }
-                context!(self, now).send(from, Message::Opened { id, question, copy });
-            }
-            Message::Opened { id, question, copy: Some((birth, content)) } => {
-                let answer = Answer::Found { birth, content, sources: vec![from] };
-                self.answered(now, id, question, answer);
-            }
-            Message::Opened { id, question, copy: None } => {
-                self.lookups.not_opened(context!(self, now), id, question);
-            }
-            Message::Read { transfer, id, birth, ranges } => {
-                let read = Read { transfer, id, birth, ranges };
-                self.serves.read(context!(self, now), &self.copies, from, read);
-            }
-            Message::ReadRefused { transfer, refusal } => {
-                if refusal == ReadRefusal::Absent
-                    && let Some((id, birth)) = self.pulls.object_of(transfer)
-                {
-                    let message = Message::Missing { id, birth, holder: from };
-                    context!(self, now).send_to_primary(&id, message);
-                }
-                let outcome = self.pulls.refused(context!(self, now), transfer);
-                self.pull_ended(now, outcome);
-            }
-            Message::EndRead { transfer } => {
-                self.serves.end(context!(self, now), from, transfer);
-            }
-            _ => {}
         }
     }
 

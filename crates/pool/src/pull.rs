@@ -8,8 +8,10 @@
 //! ```
 //!
 //! Memory is made only when a pull is admitted: so many bytes may be in flight, the most urgent
-//! class comes first, and one pull is always under way. A segment that arrived is not asked for
-//! again, whichever source sent it. A pull without any source left ends, so that it keeps no memory
+//! class comes first, and one pull is always under way. Of a small object the bytes are asked for
+//! at the same time, because the answer takes longer than the memory; those of a large one would
+//! fill the connection until it is made. A segment that arrived is not asked for again, whichever
+//! source sent it. A pull without any source left ends, so that it keeps no memory
 //! from others.
 
 mod segments;
@@ -20,8 +22,10 @@ use plasmon_cluster::Slot;
 use plasmon_proto::ObjectId;
 
 use crate::event::{Class, Effect, Ticket};
-use crate::limits::{FLIGHT_PER_CAPACITY, READ_RANGES_MAX, STALL_MS};
-use crate::message::{Message, TransferNo};
+use crate::limits::{
+    FLIGHT_PER_CAPACITY, INLINE_BYTES_MAX, READ_EARLY_BYTES_MAX, READ_RANGES_MAX, STALL_MS,
+};
+use crate::message::{InlineBytes, Message, TransferNo};
 use crate::record::{Birth, Content};
 use crate::time::{Mono, Timers};
 use crate::view::Context;
@@ -65,7 +69,19 @@ pub(crate) struct Outcome {
 enum Stage {
     Queued,
     Landing(Ticket),
-    Reading { ticket: Ticket, missing: Segments, transfer: Option<(TransferNo, Slot)> },
+    Reading(Reading),
+}
+
+/// What is read into a landing.
+#[derive(Debug)]
+struct Reading {
+    ticket: Ticket,
+    /// Whether its memory is there. Nothing arrives before that.
+    has_memory: bool,
+    missing: Segments,
+    transfer: Option<(TransferNo, Slot)>,
+    /// A small object that was there before its memory.
+    early: Option<InlineBytes>,
 }
 
 #[derive(Debug)]
@@ -76,6 +92,11 @@ struct Pull {
 }
 
 impl Pull {
+    /// Whether the object comes in a message.
+    fn is_inline(&self) -> bool {
+        self.wish.content.bytes() <= INLINE_BYTES_MAX
+    }
+
     fn is_in_flight(&self) -> bool {
         !matches!(self.stage, Stage::Queued)
     }
@@ -193,7 +214,26 @@ impl Pulls {
             self.landings.insert(ticket, id);
             let Wish { birth, content, .. } = pull.wish;
             cx.out.effect(Effect::Land { ticket, id, birth, content });
+            let me = cx.view.me();
+            if bytes <= READ_EARLY_BYTES_MAX && pull.wish.sources.iter().any(|slot| *slot != me) {
+                // There is a source, so the pull does not end with this.
+                self.begin_reading(cx, id, ticket, false);
+            }
         }
+    }
+
+    fn begin_reading(
+        &mut self,
+        cx: &mut Context<'_>,
+        id: ObjectId,
+        ticket: Ticket,
+        has_memory: bool,
+    ) -> Option<Outcome> {
+        let pull = self.by_id.get_mut(&id)?;
+        let missing = Segments::all(pull.wish.content.segments());
+        let (transfer, early) = (None, None);
+        pull.stage = Stage::Reading(Reading { ticket, has_memory, missing, transfer, early });
+        self.read(cx, id)
     }
 
     /// The memory of a landing is there, or cannot be had.
@@ -205,10 +245,17 @@ impl Pulls {
     ) -> Option<Outcome> {
         let id = *self.landings.get(&ticket)?;
         let pull = self.by_id.get_mut(&id)?;
-        if room {
-            let missing = Segments::all(pull.wish.content.segments());
-            pull.stage = Stage::Reading { ticket, missing, transfer: None };
-            return self.read(cx, id);
+        match &mut pull.stage {
+            Stage::Reading(reading) if room => {
+                reading.has_memory = true;
+                if let Some(bytes) = reading.early.take() {
+                    return self.complete(cx, id, Some(bytes));
+                }
+                self.timers.set(id, cx.now.after_ms(STALL_MS));
+                return None;
+            }
+            _ if room => return self.begin_reading(cx, id, ticket, true),
+            _ => {}
         }
         let wish = pull.wish.clone();
         self.end(cx, id, false);
@@ -221,7 +268,10 @@ impl Pulls {
         self.stop(cx, id);
         let number = self.next();
         let pull = self.by_id.get_mut(&id)?;
-        let Stage::Reading { ticket, missing, transfer } = &mut pull.stage else { return None };
+        let is_inline = pull.is_inline();
+        let Stage::Reading(Reading { ticket, missing, transfer, .. }) = &mut pull.stage else {
+            return None;
+        };
         let me = cx.view.me();
         pull.wish.sources.retain(|slot| *slot != me);
         if pull.wish.sources.is_empty() {
@@ -236,8 +286,11 @@ impl Pulls {
         *transfer = Some((no, source));
         self.transfers.insert(no, id);
         self.timers.set(id, cx.now.after_ms(STALL_MS));
-        cx.out.effect(Effect::Accept { transfer: no, ticket: *ticket, source });
         let (birth, ranges) = (pull.wish.birth, missing.ranges(READ_RANGES_MAX));
+        let segments = ranges.iter().map(|range| range.count).sum();
+        if !is_inline {
+            cx.out.effect(Effect::Accept { transfer: no, ticket: *ticket, source, segments });
+        }
         cx.send(source, Message::Read { transfer: no, id, birth, ranges });
         None
     }
@@ -245,13 +298,14 @@ impl Pulls {
     /// Stops the transfer of a pull.
     fn stop(&mut self, cx: &mut Context<'_>, id: ObjectId) {
         self.timers.clear(id);
-        let Some(Pull { stage: Stage::Reading { transfer, .. }, .. }) = self.by_id.get_mut(&id)
-        else {
-            return;
-        };
-        if let Some((no, source)) = transfer.take() {
+        let Some(pull) = self.by_id.get_mut(&id) else { return };
+        let is_inline = pull.is_inline();
+        let Stage::Reading(reading) = &mut pull.stage else { return };
+        if let Some((no, source)) = reading.transfer.take() {
             self.transfers.remove(&no);
-            cx.out.effect(Effect::Refuse(no));
+            if !is_inline {
+                cx.out.effect(Effect::Refuse(no));
+            }
             cx.send(source, Message::EndRead { transfer: no });
         }
     }
@@ -263,7 +317,7 @@ impl Pulls {
         if pull.is_in_flight() {
             self.bytes_in_flight -= pull.wish.content.bytes();
         }
-        if let Stage::Landing(ticket) | Stage::Reading { ticket, .. } = pull.stage {
+        if let Stage::Landing(ticket) | Stage::Reading(Reading { ticket, .. }) = pull.stage {
             self.landings.remove(&ticket);
             if abandon {
                 cx.out.effect(Effect::Abandon(ticket));
@@ -281,7 +335,9 @@ impl Pulls {
     ) -> Option<(ObjectId, Option<Outcome>)> {
         let id = *self.transfers.get(&no)?;
         let pull = self.by_id.get_mut(&id)?;
-        let Stage::Reading { ticket, missing, transfer } = &mut pull.stage else { return None };
+        let Stage::Reading(Reading { missing, transfer, .. }) = &mut pull.stage else {
+            return None;
+        };
         if !intact {
             return Some((id, self.read(cx, id)));
         }
@@ -296,11 +352,55 @@ impl Pulls {
             }
             return Some((id, None));
         }
-        let (ticket, wish) = (*ticket, pull.wish.clone());
+        Some((id, self.complete(cx, id, None)))
+    }
+
+    /// A small object arrived, from the node that was asked for it. The object, and how the pull
+    /// ended if it did.
+    pub(crate) fn whole(
+        &mut self,
+        cx: &mut Context<'_>,
+        (from, no): (Slot, TransferNo),
+        bytes: InlineBytes,
+    ) -> Option<(ObjectId, Option<Outcome>)> {
+        let id = *self.transfers.get(&no)?;
+        let pull = self.by_id.get_mut(&id)?;
+        let is_right = pull.is_inline() && pull.wish.content.bytes() == bytes.0.len() as u64;
+        let Stage::Reading(reading) = &mut pull.stage else { return None };
+        if reading.transfer != Some((no, from)) {
+            return None;
+        }
+        if !is_right {
+            return Some((id, self.read(cx, id)));
+        }
+        // The transfer has ended for the source.
+        reading.transfer = None;
+        self.transfers.remove(&no);
+        self.timers.clear(id);
+        if !reading.has_memory {
+            reading.early = Some(bytes);
+            return Some((id, None));
+        }
+        Some((id, self.complete(cx, id, Some(bytes))))
+    }
+
+    /// Everything is there, and these bytes are still to be put into the landing.
+    fn complete(
+        &mut self,
+        cx: &mut Context<'_>,
+        id: ObjectId,
+        bytes: Option<InlineBytes>,
+    ) -> Option<Outcome> {
+        let pull = self.by_id.get(&id)?;
+        let Stage::Reading(Reading { ticket, .. }) = pull.stage else { return None };
+        let wish = pull.wish.clone();
         self.end(cx, id, false);
+        if let Some(bytes) = bytes {
+            cx.out.effect(Effect::Fill { ticket, bytes });
+        }
         cx.out.effect(Effect::Seal { ticket, visible: wish.visible, keep: wish.hold });
         self.admit(cx);
-        Some((id, Some(Outcome { wish, ended: Ended::Sealed })))
+        Some(Outcome { wish, ended: Ended::Sealed })
     }
 
     /// A source does not serve a transfer.
@@ -318,8 +418,8 @@ impl Pulls {
     pub(crate) fn link_down(&mut self, cx: &mut Context<'_>, peer: Slot) -> Vec<Outcome> {
         self.down.insert(peer);
         let of_peer = |pull: &Pull| match pull.stage {
-            Stage::Reading { transfer: Some((_, source)), .. } => source == peer,
-            Stage::Queued | Stage::Landing(_) | Stage::Reading { transfer: None, .. } => false,
+            Stage::Reading(Reading { transfer: Some((_, source)), .. }) => source == peer,
+            Stage::Queued | Stage::Landing(_) | Stage::Reading(_) => false,
         };
         let ids: Vec<_> =
             self.by_id.iter().filter(|(_, pull)| of_peer(pull)).map(|(id, _)| *id).collect();
@@ -330,7 +430,13 @@ impl Pulls {
     pub(crate) fn time_passed(&mut self, cx: &mut Context<'_>) -> Vec<Outcome> {
         let mut outcomes = Vec::new();
         while let Some(id) = self.timers.pop(cx.now) {
-            outcomes.extend(self.read(cx, id));
+            match self.by_id.get(&id).map(|pull| &pull.stage) {
+                // The source may have sent everything; the store makes room.
+                Some(Stage::Reading(Reading { has_memory: false, .. })) => {
+                    self.timers.set(id, cx.now.after_ms(STALL_MS));
+                }
+                _ => outcomes.extend(self.read(cx, id)),
+            }
         }
         outcomes
     }

@@ -7,8 +7,8 @@ use plasmon_proto::ObjectId;
 
 use crate::copies::Copies;
 use crate::event::Effect;
-use crate::limits::{SERVES_PER_OBJECT_MAX, SERVES_PER_PEER_MAX};
-use crate::message::{Message, ReadRefusal, SegmentRange, TransferNo};
+use crate::limits::{INLINE_BYTES_MAX, SERVES_PER_OBJECT_MAX, SERVES_PER_PEER_MAX};
+use crate::message::{InlineBytes, Message, ReadRefusal, SegmentRange, TransferNo};
 use crate::record::Birth;
 use crate::view::Context;
 
@@ -35,15 +35,39 @@ impl Serves {
         let of_object = self.under_way.values().filter(|other| **other == id).count();
         let of_peer = self.under_way.keys().filter(|(other, _)| *other == peer).count();
         let is_full = of_object >= SERVES_PER_OBJECT_MAX || of_peer >= SERVES_PER_PEER_MAX;
-        let refusal = if copies.of(&id, birth).is_none() {
-            ReadRefusal::Absent
-        } else if is_full && !self.under_way.contains_key(&key) {
-            ReadRefusal::Busy
-        } else {
-            self.under_way.insert(key, id);
-            return cx.out.effect(Effect::Serve { peer, transfer, id, birth, ranges });
+        let refusal = match copies.of(&id, birth) {
+            None => ReadRefusal::Absent,
+            Some(_) if is_full && !self.under_way.contains_key(&key) => ReadRefusal::Busy,
+            Some(copy) => {
+                self.under_way.insert(key, id);
+                return cx.out.effect(if copy.content.bytes() <= INLINE_BYTES_MAX {
+                    Effect::Fetch { peer, transfer, id, birth }
+                } else {
+                    Effect::Serve { peer, transfer, id, birth, ranges }
+                });
+            }
         };
         cx.send(peer, Message::ReadRefused { transfer, refusal });
+    }
+
+    /// A small object is read, or is gone. Its transfer ends with that.
+    pub(crate) fn fetched(
+        &mut self,
+        cx: &mut Context<'_>,
+        (peer, transfer): (Slot, TransferNo),
+        bytes: Option<InlineBytes>,
+    ) {
+        if self.under_way.remove(&(peer, transfer)).is_none() {
+            return;
+        }
+        let refusal = ReadRefusal::Absent;
+        cx.send(
+            peer,
+            match bytes {
+                Some(bytes) => Message::Whole { transfer, bytes },
+                None => Message::ReadRefused { transfer, refusal },
+            },
+        );
     }
 
     pub(crate) fn end(&mut self, cx: &mut Context<'_>, peer: Slot, transfer: TransferNo) {
@@ -91,7 +115,8 @@ mod tests {
         serves.read(cx, &copies, Slot(1), read(0));
         assert!(serves.is_idle(), "there is no copy");
         let Read { id, birth, .. } = read(0);
-        copies.insert(id, Copy { birth, content: Content::default(), visible: true });
+        let content = Content { data_bytes: INLINE_BYTES_MAX + 1, ..Content::default() };
+        copies.insert(id, Copy { birth, content, visible: true });
         for number in 0..=SERVES_PER_OBJECT_MAX as u64 {
             serves.read(cx, &copies, Slot(1), read(number));
         }
@@ -103,5 +128,33 @@ mod tests {
         serves.link_down(cx, Slot(1));
         serves.link_down(cx, Slot(2));
         assert!(serves.is_idle());
+    }
+
+    #[test]
+    fn a_small_object_is_sent_in_a_message_unless_its_transfer_has_ended() {
+        let view = View::new(Config::new(Slot(0), 1, 1, 1 << 20));
+        let (mut out, mut serves, mut copies) =
+            (Outbox::default(), Serves::default(), Copies::default());
+        let cx = &mut Context { now: Mono(0), view: &view, out: &mut out };
+        let Read { id, birth, .. } = read(0);
+        let content = Content { data_bytes: INLINE_BYTES_MAX, ..Content::default() };
+        copies.insert(id, Copy { birth, content, visible: true });
+        for number in 0..3 {
+            serves.read(cx, &copies, Slot(1), read(number));
+        }
+        let fetches = |effect: &Effect| matches!(effect, Effect::Fetch { .. });
+        assert!(cx.out.effects.iter().all(fetches) && cx.out.effects.len() == 3);
+        serves.end(cx, Slot(1), TransferNo(0));
+        for (number, bytes) in [(0, Some(1)), (1, Some(2)), (2, None), (1, Some(3))] {
+            let bytes = bytes.map(|byte| InlineBytes(vec![byte]));
+            serves.fetched(cx, (Slot(1), TransferNo(number)), bytes);
+        }
+        assert!(serves.is_idle());
+        let (bytes, refusal) = (InlineBytes(vec![2]), ReadRefusal::Absent);
+        let sent = [
+            Message::Whole { transfer: TransferNo(1), bytes },
+            Message::ReadRefused { transfer: TransferNo(2), refusal },
+        ];
+        assert_eq!(cx.out.remote[&Slot(1)], sent);
     }
 }

@@ -217,9 +217,8 @@ fn take_part(
         // It fails after the end of the main thread.
         move || _ = sender.send(Over::Store)
     };
-    let pool = Pool::start(settings, identity, |inbox| {
-        Ok(Box::new(NodeStore::start(connection, inbox, ended)?))
-    })?;
+    let store = NodeStore::new(connection, ended);
+    let pool = Pool::start(settings, identity, |_| Box::new(store))?;
     tracing::info!("listening on {} as {}", pool.address(), arguments.node_name);
     loop {
         match over.recv_timeout(LOOK_EVERY) {

@@ -2,11 +2,15 @@
 //!
 //! ```text
 //!   core  ── tell, land, seal, abandon, open ──►  Store     (calls, on the core's thread)
-//!         ◄── StoreEvent::{Call, Landed, Opened} ──         (through the Inbox, from any thread)
+//!         ◄── StoreEvent::{Call, Landed, Opened} ──         (from its descriptor, or the Inbox)
 //! ```
 //!
 //! The calls must not wait for long: the core has no other thread for them. What takes longer, such
-//! as making memory, is answered through the [`Inbox`](crate::core::Inbox).
+//! as making memory, is answered with an event. The core waits for the store's descriptor together
+//! with its connections, because each thread on the way to an object costs a wake-up. A store
+//! without a descriptor says what it has to say through the [`Inbox`](crate::core::Inbox).
+
+use std::os::fd::BorrowedFd;
 
 use plasmon_cluster::Slot;
 use plasmon_pool::{Birth, Call, Content, Ticket, Told};
@@ -16,6 +20,16 @@ use crate::memory::{BoxedLanding, SharedSource};
 
 /// A node's store.
 pub trait Store: Send {
+    /// What is readable when the store has said something.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    /// Takes some of what the store has said, without waiting; false when the store has ended.
+    fn receive(&mut self, _events: &mut Vec<StoreEvent>) -> bool {
+        true
+    }
+
     /// The node has a slot; the store may say what is there.
     fn begin(&mut self, slot: Slot);
 

@@ -28,7 +28,11 @@ impl Bench {
     }
 
     fn begin(&mut self, number: u8, segments: u64, class: Class) {
-        let content = Content { data_bytes: segments * SEGMENT_BYTES, ..Content::default() };
+        self.begin_bytes(number, segments * SEGMENT_BYTES, class);
+    }
+
+    fn begin_bytes(&mut self, number: u8, data_bytes: u64, class: Class) {
+        let content = Content { data_bytes, ..Content::default() };
         let birth = Birth { slot: Slot(1), boot: 1, serial: u64::from(number) };
         let (id, sources) = (id(number), vec![Slot(1), Slot(2)]);
         let (visible, hold) = (true, false);
@@ -127,6 +131,76 @@ fn a_source_that_fails_is_followed_by_the_next_which_is_asked_for_what_is_missin
     assert_eq!(of, id(1));
     assert_eq!(ended.map(|outcome| outcome.ended), Some(Ended::NoSource));
     assert!(bench.out.effects.contains(&Effect::Abandon(ticket)));
+    assert!(bench.pulls.is_idle());
+}
+
+/// The answer of a source takes longer than memory, so a small object is asked for at once.
+#[test]
+fn a_small_object_is_asked_for_while_its_memory_is_made() {
+    let mut bench = Bench::new();
+    bench.begin(1, 2, Class::Get);
+    let (_, transfer, _) = bench.reads()[0];
+    let ticket = bench.landings()[0].1;
+    // The store takes its time: the source is not at fault.
+    bench.now = Mono(0).after_ms(2 * STALL_MS);
+    assert!(bench.with(|pulls, cx| pulls.time_passed(cx)).is_empty());
+    assert_eq!(bench.reads(), []);
+    assert!(bench.with(|pulls, cx| pulls.landed(cx, ticket, true)).is_none());
+    assert_eq!(bench.reads(), [], "it was asked for once");
+    for segment in [0, 1] {
+        bench.with(|pulls, cx| pulls.arrived(cx, transfer, segment, true)).unwrap();
+    }
+    assert!(bench.pulls.is_idle());
+    // A large one is asked for when there is room for its bytes.
+    bench.begin(2, 6, Class::Get);
+    assert_eq!(bench.reads(), []);
+    let ticket = bench.landings()[0].1;
+    bench.with(|pulls, cx| pulls.landed(cx, ticket, true));
+    assert_eq!(bench.reads().len(), 1);
+}
+
+/// It comes in a message, from the node that was asked, and with all its bytes.
+#[test]
+fn a_very_small_object_is_put_into_its_memory_when_that_is_there() {
+    let mut bench = Bench::new();
+    let whole = |bench: &mut Bench, from, transfer, bytes: usize| {
+        let bytes = InlineBytes(vec![7; bytes]);
+        bench.with(|pulls, cx| pulls.whole(cx, (Slot(from), transfer), bytes))
+    };
+    for is_early in [true, false] {
+        bench.begin_bytes(1, 100, Class::Get);
+        let (from, first, _) = bench.reads()[0];
+        let effects = std::mem::take(&mut bench.out.effects);
+        let [Effect::Land { ticket, .. }] = effects[..] else { panic!("{effects:?}") };
+        assert!(whole(&mut bench, 3, first, 100).is_none(), "it was not asked");
+        assert!(whole(&mut bench, from, first, 99).unwrap().1.is_none());
+        let (from, second, _) = bench.reads()[0];
+        let sealed = if is_early {
+            assert!(whole(&mut bench, from, second, 100).unwrap().1.is_none());
+            bench.now = bench.now.after_ms(2 * STALL_MS);
+            assert!(bench.with(|pulls, cx| pulls.time_passed(cx)).is_empty());
+            bench.with(|pulls, cx| pulls.landed(cx, ticket, true))
+        } else {
+            assert!(bench.with(|pulls, cx| pulls.landed(cx, ticket, true)).is_none());
+            whole(&mut bench, from, second, 100).unwrap().1
+        };
+        assert_eq!(sealed.map(|outcome| outcome.ended), Some(Ended::Sealed));
+        let fill = Effect::Fill { ticket, bytes: InlineBytes(vec![7; 100]) };
+        let seal = Effect::Seal { ticket, visible: true, keep: false };
+        assert_eq!(std::mem::take(&mut bench.out.effects), [fill, seal]);
+        assert!(bench.pulls.is_idle());
+    }
+}
+
+#[test]
+fn a_small_object_without_room_is_not_received() {
+    let mut bench = Bench::new();
+    bench.begin(1, 1, Class::Get);
+    let (_, transfer, _) = bench.reads()[0];
+    let ticket = bench.landings()[0].1;
+    let ended = bench.with(|pulls, cx| pulls.landed(cx, ticket, false));
+    assert_eq!(ended.map(|outcome| outcome.ended), Some(Ended::NoRoom));
+    assert!(bench.out.effects.contains(&Effect::Refuse(transfer)));
     assert!(bench.pulls.is_idle());
 }
 

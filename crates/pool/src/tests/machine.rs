@@ -1,6 +1,6 @@
 //! One machine of a simulated pool: a node, a store, and a lease in a double of etcd.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use plasmon_cluster::{Member, NodeUuid, ProtocolRange, Slot};
 
@@ -36,6 +36,8 @@ pub(super) struct Machine {
     pub(super) etcd_last: Mono,
     pub(super) paused: bool,
     pub(super) backlog: VecDeque<Event>,
+    /// Landings whose memory the node has not been told of: their segments wait.
+    pub(super) expected: BTreeSet<Ticket>,
     /// Where the segments of transfers go.
     pub(super) accepts: BTreeMap<TransferNo, Ticket>,
     /// Transfers that it serves, as pins.
@@ -57,6 +59,7 @@ impl Machine {
             etcd_last: Mono(0),
             paused: false,
             backlog: VecDeque::new(),
+            expected: BTreeSet::new(),
             accepts: BTreeMap::new(),
             serves: BTreeMap::new(),
             wake_at: None,
@@ -81,6 +84,7 @@ impl Machine {
     pub(super) fn crash(&mut self, with_memory: bool) {
         self.node = None;
         self.backlog.clear();
+        self.expected.clear();
         self.accepts.clear();
         self.serves.clear();
         self.store.landings.clear();

@@ -280,6 +280,31 @@ impl Store {
         room
     }
 
+    /// The bytes of a small copy: which object they are of, and zeros.
+    pub(super) fn bytes(&self, id: &ObjectId, birth: Birth) -> Option<Vec<u8>> {
+        let object = self.objects.get(id).filter(|object| object.birth == birth)?;
+        let mut bytes = postcard::to_allocvec(&object.token).ok()?;
+        bytes.resize(object.content.bytes() as usize, 0);
+        Some(bytes)
+    }
+
+    /// A small copy arrived.
+    pub(super) fn fill(&mut self, ticket: Ticket, bytes: &[u8]) -> Result<(), String> {
+        let landing = self.landings.get_mut(&ticket).ok_or("an object without memory")?;
+        if bytes.len() as u64 != landing.content.bytes() {
+            return Err(format!("{} bytes of {}", bytes.len(), landing.id));
+        }
+        // An empty object has no bytes that could say what it is.
+        let own = (landing.id, landing.birth);
+        let token = if bytes.is_empty() {
+            Ok(own)
+        } else {
+            postcard::take_from_bytes(bytes).map(|(token, _)| token)
+        };
+        landing.segments.insert(0, token.map_err(|error| error.to_string())?);
+        Ok(())
+    }
+
     /// A copy is complete. `Err` when its bytes are not those of the object.
     pub(super) fn seal(
         &mut self,

@@ -11,7 +11,7 @@ use plasmon_testkit::Random;
 
 use crate::config::Mutation;
 use crate::event::{Call, Effect, Event, Fate, Ticket};
-use crate::message::{Envelope, SegmentRange, TransferNo};
+use crate::message::{Envelope, InlineBytes, SegmentRange, TransferNo};
 use crate::record::Birth;
 use crate::time::Mono;
 
@@ -25,6 +25,10 @@ const TTL_MS: u64 = 3_000;
 const FENCE_MS: u64 = 500;
 const KEEP_ALIVE_MS: u64 = 500;
 const OUT_AFTER_MS: u64 = 2_500;
+
+/// A segment whose memory is not there yet is looked at again after so long.
+const SEGMENT_WAIT_US: u64 = 50;
+const SEGMENT_WAIT_PAUSED_US: u64 = 10_000;
 
 /// What happens at a point in time.
 #[derive(Clone, Debug)]
@@ -218,6 +222,12 @@ impl World {
         }
         let machine = &mut self.machines[at];
         let Some(ticket) = machine.accepts.get(&transfer) else { return Ok(()) };
+        if machine.expected.contains(ticket) {
+            let wait_us = if machine.paused { SEGMENT_WAIT_PAUSED_US } else { SEGMENT_WAIT_US };
+            let due = Mono(self.now.0 + wait_us);
+            self.at(due, What::Segment { at, incarnation, sent });
+            return Ok(());
+        }
         let landing = machine.store.landings.get_mut(ticket);
         let Some(landing) = landing else { return Err("a segment without memory".into()) };
         if intact {
@@ -236,6 +246,14 @@ impl World {
             }
             if machine.paused {
                 machine.backlog.push_back(event);
+                continue;
+            }
+            if let Event::Landed { ticket, .. } = &event {
+                machine.expected.remove(ticket);
+            }
+            if let Event::Fetched { peer, transfer, .. } = &event
+                && machine.serves.remove(&(*peer, *transfer)).is_none()
+            {
                 continue;
             }
             match &event {
@@ -311,6 +329,21 @@ impl World {
             Effect::Serve { peer, transfer, id, birth, ranges } => {
                 self.serve(at, (peer, transfer), (id, birth), &ranges);
             }
+            Effect::Fetch { peer, transfer, id, birth } => {
+                *self.machines[at].serves.entry((peer, transfer)).or_default() += 1;
+                let bytes = self.machines[at].store.bytes(&id, birth);
+                // Some bytes are missing now and then.
+                let cut = self.dice.permille(10);
+                let bytes = bytes.map(|mut bytes| {
+                    _ = cut && bytes.pop().is_some();
+                    InlineBytes(bytes)
+                });
+                let incarnation = self.machines[at].incarnation;
+                let event = Event::Fetched { peer, transfer, bytes };
+                let due = Mono(self.now.0 + self.delay_us());
+                self.at(due, What::Node { at, incarnation, event });
+            }
+            Effect::Fill { ticket, bytes } => self.machines[at].store.fill(ticket, &bytes.0)?,
             Effect::EndServe { peer, transfer } => {
                 let serves = &mut self.machines[at].serves;
                 if serves.remove(&(peer, transfer)).is_none() {
@@ -328,6 +361,7 @@ impl World {
     }
 
     fn land_later(&mut self, at: usize, ticket: Ticket, room: bool) {
+        self.machines[at].expected.insert(ticket);
         let incarnation = self.machines[at].incarnation;
         let event = Event::Landed { ticket, room };
         let delay_us = self.delay_us();

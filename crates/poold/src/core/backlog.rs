@@ -23,7 +23,8 @@ impl Backlog {
             for queue in self.0.values_mut() {
                 queue.retain(|effect| {
                     !matches!(effect, Effect::Serve { peer: to, transfer: of, .. }
-                    if (*to, *of) == (peer, transfer))
+                        | Effect::Fetch { peer: to, transfer: of, .. }
+                        if (*to, *of) == (peer, transfer))
                 });
             }
         }
@@ -58,7 +59,7 @@ impl Backlog {
 /// The object that an effect on the store is about.
 fn object_of(effect: &Effect) -> Option<ObjectId> {
     match effect {
-        Effect::Land { id, .. } | Effect::Serve { id, .. } => Some(*id),
+        Effect::Land { id, .. } | Effect::Serve { id, .. } | Effect::Fetch { id, .. } => Some(*id),
         Effect::Tell(told) => match told {
             Told::Sought { id, .. }
             | Told::Committed { id, .. }
@@ -72,6 +73,7 @@ fn object_of(effect: &Effect) -> Option<ObjectId> {
         Effect::Send { .. }
         | Effect::Accept { .. }
         | Effect::Refuse(_)
+        | Effect::Fill { .. }
         | Effect::Seal { .. }
         | Effect::Abandon(_)
         | Effect::EndServe { .. }

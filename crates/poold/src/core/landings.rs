@@ -1,9 +1,9 @@
 //! Where the memory of each landing is: with the store, here, or lent to a mover.
 //!
 //! ```text
-//!   asked ──► here ──► lent ──► returning ──► here ──► sealed or abandoned
-//!                        │          └── what comes next is done when it is here
-//!                        └── refused by the node: the mover is asked for it
+//!   asked ──► here ──► lent ──(last segment)──► here ──► sealed or abandoned
+//!                        └──► returning ─────────┘
+//!                 refused by the node: the mover is asked for it
 //! ```
 //!
 //! The node ends a landing when it likes, and the memory may be elsewhere then. Until it is here
@@ -17,7 +17,7 @@ use plasmon_pool::message::TransferNo;
 use plasmon_proto::ObjectId;
 
 use crate::memory::BoxedLanding;
-use crate::movers::{LaneId, Movers};
+use crate::movers::{LaneId, Movers, Receive};
 use crate::store::SealOptions;
 
 /// The landings of a node.
@@ -25,7 +25,7 @@ use crate::store::SealOptions;
 pub(super) struct Landings {
     by_ticket: BTreeMap<Ticket, Landing>,
     /// Transfers that are accepted.
-    transfers: BTreeMap<TransferNo, (Ticket, LaneId)>,
+    transfers: BTreeMap<TransferNo, (Ticket, Accepted)>,
     /// Transfers that were refused and have the memory.
     returning: BTreeMap<TransferNo, Ticket>,
 }
@@ -43,10 +43,26 @@ enum Place {
     Returning,
 }
 
+/// A transfer that segments are received of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Accepted {
+    pub(super) transfer: TransferNo,
+    pub(super) lane: LaneId,
+    /// How many were asked for.
+    pub(super) segments: u32,
+}
+
+impl Accepted {
+    fn into(self, memory: BoxedLanding) -> Receive {
+        let Self { transfer, lane, segments } = self;
+        Receive { lane, transfer, segments, memory }
+    }
+}
+
 /// What is to be done once the memory is here.
 enum Next {
     Nothing,
-    Accept(TransferNo, LaneId),
+    Accept(Accepted),
     End(Ending),
 }
 
@@ -88,74 +104,32 @@ impl Landings {
         &mut self,
         ticket: Ticket,
         memory: Option<BoxedLanding>,
-    ) -> Option<Closed> {
-        let landing = self.by_ticket.get_mut(&ticket)?;
-        if let Next::End(ending) = landing.next {
-            let id = landing.id;
-            self.by_ticket.remove(&ticket);
-            return Some(Closed { ticket, id, memory, ending });
-        }
-        match memory {
-            Some(memory) => landing.place = Place::Here(memory),
-            None => _ = self.by_ticket.remove(&ticket),
-        }
-        None
-    }
-
-    /// Segments of a transfer go into a landing from now on.
-    pub(super) fn accept(
-        &mut self,
-        ticket: Ticket,
-        transfer: TransferNo,
-        lane: LaneId,
         movers: &Movers,
-    ) {
-        let Some(landing) = self.by_ticket.get_mut(&ticket) else { return };
-        self.transfers.insert(transfer, (ticket, lane));
-        match std::mem::replace(&mut landing.place, Place::Lent(transfer)) {
-            Place::Here(memory) => movers.accept(lane, transfer, memory),
-            other => {
-                landing.place = other;
-                landing.next = Next::Accept(transfer, lane);
-                movers.expect(lane, transfer);
+    ) -> Option<Closed> {
+        let landing = self.by_ticket.get(&ticket)?;
+        match (memory, &landing.next) {
+            (memory, Next::End(ending)) => {
+                let (id, ending) = (landing.id, *ending);
+                self.by_ticket.remove(&ticket);
+                Some(Closed { ticket, id, memory, ending })
+            }
+            (Some(memory), _) => self.is_here(ticket, memory, movers),
+            // The node refuses what it has asked for.
+            (None, _) => {
+                self.by_ticket.remove(&ticket);
+                None
             }
         }
     }
 
-    /// No more segments of a transfer are put anywhere.
-    pub(super) fn refuse(&mut self, transfer: TransferNo, movers: &Movers) {
-        let Some((ticket, lane)) = self.transfers.remove(&transfer) else { return };
-        movers.refuse(lane, transfer);
-        let Some(landing) = self.by_ticket.get_mut(&ticket) else { return };
-        match landing.place {
-            Place::Lent(lent) if lent == transfer => {
-                landing.place = Place::Returning;
-                self.returning.insert(transfer, ticket);
-            }
-            _ => landing.next = Next::Nothing,
-        }
-    }
-
-    /// The transfers that are accepted on a lane.
-    pub(super) fn transfers_on(&self, lane: LaneId) -> Vec<TransferNo> {
-        let on_lane = self.transfers.iter().filter(|(_, (_, of))| *of == lane);
-        on_lane.map(|(transfer, _)| *transfer).collect()
-    }
-
-    /// A mover gave memory back; what is over.
-    pub(super) fn returned(
-        &mut self,
-        transfer: TransferNo,
-        memory: BoxedLanding,
-        movers: &Movers,
-    ) -> Option<Closed> {
-        let ticket = self.returning.remove(&transfer)?;
+    /// The memory of a landing is here: what comes next is done. What is over.
+    fn is_here(&mut self, ticket: Ticket, memory: BoxedLanding, movers: &Movers) -> Option<Closed> {
         let landing = self.by_ticket.get_mut(&ticket)?;
         match std::mem::replace(&mut landing.next, Next::Nothing) {
             Next::Nothing => landing.place = Place::Here(memory),
-            Next::Accept(transfer, lane) => {
-                landing.place = Place::Lent(transfer);
-                movers.accept(lane, transfer, memory);
+            Next::Accept(accepted) => {
+                landing.place = Place::Lent(accepted.transfer);
+                movers.accept(accepted.into(memory));
             }
             Next::End(ending) => {
                 let id = landing.id;
@@ -164,6 +138,70 @@ impl Landings {
             }
         }
         None
+    }
+
+    /// Segments of a transfer go into a landing from now on.
+    pub(super) fn accept(&mut self, ticket: Ticket, accepted: Accepted, movers: &Movers) {
+        let Some(landing) = self.by_ticket.get_mut(&ticket) else { return };
+        let Accepted { transfer, lane, .. } = accepted;
+        self.transfers.insert(transfer, (ticket, accepted));
+        match std::mem::replace(&mut landing.place, Place::Lent(transfer)) {
+            Place::Here(memory) => movers.accept(accepted.into(memory)),
+            other => {
+                landing.place = other;
+                landing.next = Next::Accept(accepted);
+                movers.expect(lane, transfer);
+            }
+        }
+    }
+
+    /// No more segments of a transfer are put anywhere.
+    pub(super) fn refuse(&mut self, transfer: TransferNo, movers: &Movers) {
+        let Some((ticket, Accepted { lane, .. })) = self.transfers.remove(&transfer) else {
+            return;
+        };
+        let Some(landing) = self.by_ticket.get_mut(&ticket) else {
+            return movers.refuse(lane, transfer);
+        };
+        match landing.place {
+            Place::Lent(lent) if lent == transfer => {
+                landing.place = Place::Returning;
+                self.returning.insert(transfer, ticket);
+                movers.refuse(lane, transfer);
+            }
+            // It came back with the last segment.
+            Place::Here(_) => {}
+            _ => {
+                landing.next = Next::Nothing;
+                movers.refuse(lane, transfer);
+            }
+        }
+    }
+
+    /// The transfers that are accepted on a lane.
+    pub(super) fn transfers_on(&self, lane: LaneId) -> Vec<TransferNo> {
+        let on_lane = self.transfers.iter().filter(|(_, (_, of))| of.lane == lane);
+        on_lane.map(|(transfer, _)| *transfer).collect()
+    }
+
+    /// A mover gave memory back, with the last segment or because it was asked to; what is over.
+    pub(super) fn returned(
+        &mut self,
+        transfer: TransferNo,
+        memory: BoxedLanding,
+        movers: &Movers,
+    ) -> Option<Closed> {
+        let lent = || self.transfers.get(&transfer).map(|(ticket, _)| *ticket);
+        let ticket = self.returning.remove(&transfer).or_else(lent)?;
+        self.is_here(ticket, memory, movers)
+    }
+
+    /// Puts an object into a landing whose memory is here. The node has compared the lengths.
+    pub(super) fn fill(&mut self, ticket: Ticket, bytes: &[u8]) {
+        let landing = self.by_ticket.get_mut(&ticket);
+        if let Some(Landing { place: Place::Here(memory), .. }) = landing {
+            memory.bytes().copy_from_slice(bytes);
+        }
     }
 
     /// The node ends a landing.
@@ -210,6 +248,10 @@ mod tests {
         Box::new(Bytes(vec![byte]))
     }
 
+    fn accepted(transfer: TransferNo, slot: u16) -> Accepted {
+        Accepted { transfer, lane: (Slot(slot), Movers::lane_of(transfer)), segments: 1 }
+    }
+
     /// Memory is in one place at a time: what comes next waits for it.
     #[test]
     fn the_next_transfer_gets_the_memory_when_the_last_one_gave_it_back() {
@@ -223,10 +265,10 @@ mod tests {
         let mut landings = Landings::default();
         let (ticket, first, second) = (Ticket(1), TransferNo(10), TransferNo(11));
         landings.ask(ticket, ID);
-        assert!(landings.landed(ticket, Some(memory(7))).is_none());
-        landings.accept(ticket, first, (Slot(1), Movers::lane_of(first)), &movers);
+        assert!(landings.landed(ticket, Some(memory(7)), &movers).is_none());
+        landings.accept(ticket, accepted(first, 1), &movers);
         landings.refuse(first, &movers);
-        landings.accept(ticket, second, (Slot(2), Movers::lane_of(second)), &movers);
+        landings.accept(ticket, accepted(second, 2), &movers);
         let (transfer, bytes) = returned();
         assert_eq!(transfer, first);
         assert!(landings.returned(transfer, bytes, &movers).is_none());
@@ -251,8 +293,9 @@ mod tests {
         for (number, slot) in [(1, 1), (2, 2), (3, 1), (4, 1)] {
             let ticket = Ticket(number);
             landings.ask(ticket, ObjectId::pooled([number as u8; 12], None));
-            assert!(landings.landed(ticket, Some(memory(0))).is_none());
-            landings.accept(ticket, TransferNo(number), lane(slot), &movers);
+            assert!(landings.landed(ticket, Some(memory(0)), &movers).is_none());
+            let (transfer, lane) = (TransferNo(number), lane(slot));
+            landings.accept(ticket, Accepted { transfer, lane, segments: 1 }, &movers);
         }
         landings.refuse(TransferNo(3), &movers);
         assert_eq!(landings.transfers_on(lane(1)), [TransferNo(1), TransferNo(4)]);
@@ -260,18 +303,48 @@ mod tests {
         assert!(landings.transfers_on(lane(3)).is_empty());
     }
 
+    /// A small object is asked for while its memory is made.
+    #[test]
+    fn a_transfer_that_is_accepted_before_its_memory_is_here_gets_it_then() {
+        let (sender, done) = channel();
+        let sink: DoneSink = Arc::new(move |done| _ = sender.send(done));
+        let movers = Movers::start(1, &sink).unwrap();
+        let mut landings = Landings::default();
+        let (ticket, transfer) = (Ticket(1), TransferNo(10));
+        landings.ask(ticket, ID);
+        landings.accept(ticket, accepted(transfer, 1), &movers);
+        assert!(landings.landed(ticket, Some(Box::new(Bytes(Vec::new()))), &movers).is_none());
+        // Without bytes it is complete, and comes back at once.
+        let arrived = done.recv_timeout(Duration::from_secs(60)).unwrap();
+        let Done::Arrived { segment: 0, intact: true, memory: Some(memory), .. } = arrived else {
+            panic!("it was not received");
+        };
+        assert!(landings.returned(transfer, memory, &movers).is_none());
+        landings.refuse(transfer, &movers);
+        let seal = Ending::Seal(SealOptions { visible: true, keep: false });
+        assert!(matches!(landings.end(ticket, seal), After::Now(_)));
+        // Where there is no room for the next one, nothing of it is received.
+        landings.ask(Ticket(2), ID);
+        landings.accept(Ticket(2), accepted(TransferNo(11), 1), &movers);
+        assert!(landings.landed(Ticket(2), None, &movers).is_none());
+        landings.refuse(TransferNo(11), &movers);
+        assert!(landings.by_ticket.is_empty() && landings.transfers.is_empty());
+    }
+
     #[test]
     fn memory_that_comes_too_late_is_given_up() {
+        let sink: DoneSink = Arc::new(|_| {});
+        let movers = Movers::start(1, &sink).unwrap();
         let mut landings = Landings::default();
         landings.ask(Ticket(1), ID);
         assert!(matches!(landings.end(Ticket(1), Ending::Abandon), After::Later(ID)));
-        let late = landings.landed(Ticket(1), Some(memory(1))).unwrap();
+        let late = landings.landed(Ticket(1), Some(memory(1)), &movers).unwrap();
         assert!(late.memory.is_some() && late.ending == Ending::Abandon);
         landings.ask(Ticket(2), ID);
-        assert!(landings.landed(Ticket(2), None).is_none());
+        assert!(landings.landed(Ticket(2), None, &movers).is_none());
         assert!(matches!(landings.end(Ticket(2), Ending::Abandon), After::Nothing));
         landings.ask(Ticket(3), ID);
-        assert!(landings.landed(Ticket(3), Some(memory(3))).is_none());
+        assert!(landings.landed(Ticket(3), Some(memory(3)), &movers).is_none());
         assert!(matches!(landings.end(Ticket(3), Ending::Abandon), After::Now(_)));
         assert!(landings.by_ticket.is_empty());
     }

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!  epoll ──► connections   (links)        ┐
-//!        ──► inbox: membership            ├─► Event ──► Node ──► Effect ──► links, movers, store,
-//!                   movers                │                                 membership
-//!                   the store             ┘
+//!        ──► the store                    ├─► Event ──► Node ──► Effect ──► links, movers, store,
+//!        ──► inbox: membership            │                                 membership
+//!                   movers                ┘
 //! ```
 //!
 //! The node begins when the map names this start of it: its slot is in every message. Until then
@@ -32,7 +32,7 @@ use plasmon_net::tcp::TcpListener;
 
 pub use self::inbox::Inbox;
 use self::inbox::Incoming;
-use self::run::{Core, Parts, Start, WAKER};
+use self::run::{Core, Parts, STORE, Start, WAKER};
 use crate::identity::Identity;
 use crate::membership::{self, Membership};
 use crate::movers::{DoneSink, Movers};
@@ -67,7 +67,7 @@ impl Pool {
     pub fn start(
         settings: Settings,
         identity: Identity,
-        store: impl FnOnce(Inbox) -> io::Result<Box<dyn Store>>,
+        store: impl FnOnce(Inbox) -> Box<dyn Store>,
     ) -> Result<Self, membership::Error> {
         let Settings { mut membership, listen, token, capacity_bytes, movers } = settings;
         let listener = TcpListener::bind(listen)?;
@@ -88,7 +88,10 @@ impl Pool {
         let to_core = inbox.clone();
         let done: DoneSink = Arc::new(move |done| to_core.put(Incoming::Mover(done)));
         let movers = Movers::start(movers, &done)?;
-        let store = store(inbox.clone())?;
+        let store = store(inbox.clone());
+        if let Some(descriptor) = store.descriptor() {
+            poll.add(descriptor, STORE, Interest::Read)?;
+        }
         let (name, boot) = (membership.cluster.clone(), membership.boot);
         let to_core = inbox.clone();
         let sink = Arc::new(move |event| to_core.put(Incoming::Membership(event)));

@@ -9,16 +9,17 @@ use std::time::Duration;
 use plasmon_cluster::{Map, Slot};
 use plasmon_net::handshake::{Cluster, Local, NodeIdentity, ProtocolRange, Token};
 use plasmon_net::tcp::TcpListener;
-use plasmon_pool::message::PROTOCOL;
+use plasmon_pool::message::{PROTOCOL, TransferNo};
 use plasmon_pool::{Config, Effect, Event, Mono, Node, Ticket};
 
 use super::backlog::Backlog;
 use super::inbox::Incoming;
-use super::landings::{After, Closed, Ending, Landings};
-use super::openings::Openings;
+use super::landings::{Accepted, After, Closed, Ending, Landings};
+use super::openings::{Opened, Openings, Wanted};
 use crate::clock::now_us;
 use crate::links::{self, Links};
 use crate::membership::{self, Membership};
+use crate::memory::BoxedLanding;
 use crate::movers::{Done, Movers};
 use crate::poll::{Poll, Waker};
 use crate::store::{LandingRequest, SealOptions, Store, StoreEvent};
@@ -26,8 +27,11 @@ use crate::store::{LandingRequest, SealOptions, Store, StoreEvent};
 /// The number of the waker in the poll.
 pub(super) const WAKER: u64 = 0;
 
+/// That of the store.
+pub(super) const STORE: u64 = 1;
+
 /// The numbers of the connections are from there on.
-const LINKS: u64 = 1;
+const LINKS: u64 = 2;
 
 /// What other threads say that is taken before the connections have their turn again.
 const INCOMING_AT_ONCE: usize = 1024;
@@ -79,6 +83,8 @@ pub(super) struct Core {
     /// What the store said before the node began: its copies, and what its clients wait for.
     early: VecDeque<StoreEvent>,
     effects: Vec<Effect>,
+    /// What the store has just said.
+    said: Vec<StoreEvent>,
     is_over: bool,
 }
 
@@ -102,6 +108,7 @@ impl Core {
             lease: None,
             early: VecDeque::new(),
             effects: Vec::new(),
+            said: Vec::new(),
             is_over: false,
         }
     }
@@ -131,6 +138,8 @@ impl Core {
         for ready in self.poll.wait(time)? {
             if ready.number == WAKER {
                 self.waker.clear();
+            } else if ready.number == STORE {
+                self.hear_store()?;
             } else if let Some(running) = &mut self.running {
                 let now = Duration::from_micros(now_us());
                 running.links.ready(ready.number, now, &self.poll);
@@ -146,6 +155,28 @@ impl Core {
         if self.running.as_ref().is_some_and(is_due) {
             self.step(Event::Time);
         }
+        Ok(())
+    }
+
+    /// Takes some of what the store has said; what is left makes the next turn begin at once.
+    fn hear_store(&mut self) -> io::Result<()> {
+        let mut said = std::mem::take(&mut self.said);
+        let is_open = self.store.receive(&mut said);
+        if let Some(descriptor) = self.store.descriptor().filter(|_| !is_open) {
+            self.poll.remove(descriptor)?;
+        }
+        for event in said.drain(..) {
+            self.hear(event)?;
+        }
+        self.said = said;
+        Ok(())
+    }
+
+    fn hear(&mut self, event: StoreEvent) -> io::Result<()> {
+        if self.running.is_some() {
+            return self.say(event);
+        }
+        self.early.push_back(event);
         Ok(())
     }
 
@@ -166,16 +197,14 @@ impl Core {
         match incoming {
             Incoming::End => self.is_over = true,
             Incoming::Membership(event) => return self.member(event),
-            Incoming::Store(event) if self.running.is_none() => self.early.push_back(event),
-            Incoming::Store(event) => return self.say(event),
-            Incoming::Mover(Done::Arrived { transfer, segment, intact }) => {
+            Incoming::Store(event) => return self.hear(event),
+            Incoming::Mover(Done::Arrived { transfer, segment, intact, memory }) => {
+                if let Some(memory) = memory {
+                    self.returned(transfer, memory);
+                }
                 self.step(Event::Arrived { transfer, segment, intact });
             }
-            Incoming::Mover(Done::Returned(transfer, memory)) => {
-                if let Some(ended) = self.landings.returned(transfer, memory, &self.movers) {
-                    self.end(ended);
-                }
-            }
+            Incoming::Mover(Done::Returned(transfer, memory)) => self.returned(transfer, memory),
             Incoming::Mover(Done::LaneEnded { id: (slot, lane), connection }) => {
                 if let Some(running) = &mut self.running {
                     let now = Duration::from_micros(now_us());
@@ -191,14 +220,16 @@ impl Core {
         match event {
             StoreEvent::Ready => return self.ready(),
             StoreEvent::Call(call) => self.step(Event::Local(call)),
-            StoreEvent::Opened(number, source) => {
-                if let Some(serve) = self.openings.opened(number, source) {
-                    self.movers.serve(serve);
+            StoreEvent::Opened(number, source) => match self.openings.opened(number, source) {
+                Some(Opened::Serve(serve)) => self.movers.serve(serve),
+                Some(Opened::Whole { peer, transfer, bytes }) => {
+                    self.step(Event::Fetched { peer, transfer, bytes });
                 }
-            }
+                None => {}
+            },
             StoreEvent::Landed(ticket, memory) => {
                 let room = memory.is_some();
-                match self.landings.landed(ticket, memory) {
+                match self.landings.landed(ticket, memory, &self.movers) {
                     None => self.step(Event::Landed { ticket, room }),
                     Some(ended) => self.end(ended),
                 }
@@ -339,9 +370,10 @@ impl Core {
                 self.landings.ask(ticket, id);
                 self.store.land(LandingRequest { ticket, id, birth, content });
             }
-            Effect::Accept { transfer, ticket, source } => {
+            Effect::Accept { transfer, ticket, source, segments } => {
                 let lane = (source, Movers::lane_of(transfer));
-                self.landings.accept(ticket, transfer, lane, &self.movers);
+                let accepted = Accepted { transfer, lane, segments };
+                self.landings.accept(ticket, accepted, &self.movers);
             }
             Effect::Refuse(transfer) => self.landings.refuse(transfer, &self.movers),
             Effect::Seal { ticket, visible, keep } => {
@@ -349,9 +381,14 @@ impl Core {
             }
             Effect::Abandon(ticket) => self.end_landing(ticket, Ending::Abandon),
             Effect::Serve { peer, transfer, id, birth, ranges } => {
-                let number = self.openings.begin(peer, transfer, ranges);
+                let number = self.openings.begin(peer, transfer, Wanted::Segments(ranges));
                 self.store.open(number, &id, birth);
             }
+            Effect::Fetch { peer, transfer, id, birth } => {
+                let number = self.openings.begin(peer, transfer, Wanted::Whole);
+                self.store.open(number, &id, birth);
+            }
+            Effect::Fill { ticket, bytes } => self.landings.fill(ticket, &bytes.0),
             Effect::EndServe { peer, transfer } => {
                 self.openings.end(peer, transfer);
                 self.movers.end_serve(peer, transfer);
@@ -368,6 +405,13 @@ impl Core {
             After::Now(ended) => self.end(ended),
             After::Later(id) => self.backlog.begin(id),
             After::Nothing => {}
+        }
+    }
+
+    /// A mover gave the memory of a transfer back.
+    fn returned(&mut self, transfer: TransferNo, memory: BoxedLanding) {
+        if let Some(ended) = self.landings.returned(transfer, memory, &self.movers) {
+            self.end(ended);
         }
     }
 

@@ -24,7 +24,7 @@ pub(super) enum Job {
     /// Segments of this transfer wait until its memory comes.
     Expect(LaneId, TransferNo),
     /// Receives the segments of a transfer.
-    Accept(LaneId, TransferNo, BoxedLanding),
+    Accept(Receive),
     /// Receives no more of it, and gives the memory back.
     Refuse(TransferNo),
     /// Ends the thread.
@@ -39,6 +39,15 @@ pub(crate) struct Serve {
     pub(crate) ranges: Vec<SegmentRange>,
 }
 
+/// A transfer that is received.
+pub(crate) struct Receive {
+    pub(crate) lane: LaneId,
+    pub(crate) transfer: TransferNo,
+    /// How many segments were asked for.
+    pub(crate) segments: u32,
+    pub(crate) memory: BoxedLanding,
+}
+
 /// What a mover has done.
 pub(crate) enum Done {
     /// A segment arrived.
@@ -49,6 +58,9 @@ pub(crate) enum Done {
         segment: u32,
         /// Whether its checksum is right.
         intact: bool,
+        /// The memory, with the last of the segments that were asked for: nothing is received into
+        /// it any more.
+        memory: Option<BoxedLanding>,
     },
     /// The memory of a transfer that was refused.
     Returned(TransferNo, BoxedLanding),

@@ -8,7 +8,7 @@ use plasmon_net::transport::{Destination, Destinations, Received, Sent, Source};
 use plasmon_net::{BulkLane, Error, FramedBulk};
 use plasmon_pool::message::TransferNo;
 
-use super::job::{Done, LaneId, Serve};
+use super::job::{Done, LaneId, Receive, Serve};
 use crate::memory::BoxedLanding;
 use crate::poll::Interest;
 
@@ -193,18 +193,21 @@ impl Lane {
     ) -> Result<(), Error> {
         self.is_waiting = false;
         for _ in 0..SEGMENTS_AT_ONCE {
-            let arrived = |segment: Segment, intact| Done::Arrived {
+            let arrived = |segment: Segment, intact, memory| Done::Arrived {
                 transfer: TransferNo(segment.transfer),
                 segment: segment.number,
                 intact,
+                memory,
             };
             match self.lane.receive(&mut OnLane { transfers, lane: self.id })? {
                 Received::Segment(segment) => {
                     // A segment elsewhere than its number says is as worthless as a damaged one.
                     let place = u64::from(segment.number) * u64::from(SEGMENT_BYTES_MAX);
-                    done(arrived(segment, place == segment.offset));
+                    let intact = place == segment.offset;
+                    let whole = intact.then(|| transfers.arrived(&segment));
+                    done(arrived(segment, intact, whole.flatten()));
                 }
-                Received::Corrupt(segment) => done(arrived(segment, false)),
+                Received::Corrupt(segment) => done(arrived(segment, false, None)),
                 Received::Discarded(_) => {}
                 Received::Waiting(_) => {
                     self.is_waiting = true;
@@ -237,7 +240,34 @@ struct Transfer {
 enum State {
     /// The memory is not here yet.
     Expected,
-    Here(BoxedLanding),
+    Here(BoxedLanding, Wanted),
+}
+
+/// The segments of a transfer that were asked for.
+struct Wanted {
+    /// How many are missing.
+    left: u32,
+    /// One bit for each that arrived: over a new connection they come again.
+    arrived: Vec<u64>,
+}
+
+impl Wanted {
+    fn new(segments: u32) -> Self {
+        Self { left: segments, arrived: Vec::new() }
+    }
+
+    /// A segment arrived. Whether all have.
+    fn remove(&mut self, segment: u32) -> bool {
+        let (word, bit) = (segment as usize / 64, 1 << (segment % 64));
+        if word >= self.arrived.len() {
+            self.arrived.resize(word + 1, 0);
+        }
+        if self.arrived[word] & bit == 0 {
+            self.arrived[word] |= bit;
+            self.left = self.left.saturating_sub(1);
+        }
+        self.left == 0
+    }
 }
 
 impl Transfers {
@@ -247,16 +277,32 @@ impl Transfers {
     }
 
     /// Takes the memory of a transfer. One without bytes is complete.
-    pub(crate) fn accept(
-        &mut self,
-        lane: LaneId,
-        transfer: TransferNo,
-        mut memory: BoxedLanding,
-    ) -> Option<Done> {
+    pub(crate) fn accept(&mut self, receive: Receive) -> Option<Done> {
+        let Receive { lane, transfer, segments, mut memory } = receive;
         self.highest = self.highest.max(Some(transfer));
-        let is_empty = memory.bytes().is_empty();
-        self.accepted.insert(transfer, Transfer { lane, state: State::Here(memory) });
-        is_empty.then_some(Done::Arrived { transfer, segment: 0, intact: true })
+        if memory.bytes().is_empty() {
+            self.accepted.remove(&transfer);
+            return Some(Done::Arrived {
+                transfer,
+                segment: 0,
+                intact: true,
+                memory: Some(memory),
+            });
+        }
+        let state = State::Here(memory, Wanted::new(segments));
+        self.accepted.insert(transfer, Transfer { lane, state });
+        None
+    }
+
+    /// A segment of a transfer is in its memory. After the last one that was asked for the memory
+    /// is given back: the core has something to do with it, and would have to ask for it.
+    fn arrived(&mut self, segment: &Segment) -> Option<BoxedLanding> {
+        let transfer = TransferNo(segment.transfer);
+        let is_whole = match &mut self.accepted.get_mut(&transfer)?.state {
+            State::Here(_, wanted) => wanted.remove(segment.number),
+            State::Expected => false,
+        };
+        if is_whole { self.refuse(transfer) } else { None }
     }
 
     /// Whether this transfer is or was accepted.
@@ -272,7 +318,7 @@ impl Transfers {
     /// Forgets a transfer; its memory.
     pub(crate) fn refuse(&mut self, transfer: TransferNo) -> Option<BoxedLanding> {
         match self.accepted.remove(&transfer)?.state {
-            State::Here(memory) => Some(memory),
+            State::Here(memory, _) => Some(memory),
             State::Expected => None,
         }
     }
@@ -290,7 +336,7 @@ impl Destinations for OnLane<'_> {
         let is_known = self.transfers.is_known(transfer);
         match self.transfers.accepted.get_mut(&transfer) {
             Some(accepted) if accepted.lane != self.lane => Destination::Unknown,
-            Some(Transfer { state: State::Here(memory), .. }) => {
+            Some(Transfer { state: State::Here(memory, _), .. }) => {
                 Destination::Memory(memory.bytes())
             }
             Some(Transfer { state: State::Expected, .. }) => Destination::Later,

@@ -8,9 +8,9 @@
 //!
 //! * A lane belongs to one mover, and so does a transfer: the lane of a transfer follows from its
 //!   number, on both sides.
-//! * The memory of a landing is moved to the mover with [`Movers::accept`] and comes back with
-//!   [`Done::Returned`], so that no two threads write to it. Where a transfer is accepted before
-//!   the memory is back from the last one, its lane stands still until then ([`Movers::expect`]).
+//! * The memory of a landing is moved to the mover with [`Movers::accept`] and comes back with the
+//!   last segment, or with [`Done::Returned`], so that no two threads write to it. Where a transfer
+//!   is accepted before its memory is here, its lane stands still until then ([`Movers::expect`]).
 //! * After [`Movers::refuse`] no byte of the transfer is put anywhere; what still arrives is passed
 //!   over.
 //! * Transfers that one lane serves take turns, a segment each. One that is served before its lane
@@ -33,10 +33,9 @@ use plasmon_net::tcp::TcpStream;
 use plasmon_pool::message::TransferNo;
 
 use self::job::Job;
-pub(crate) use self::job::{Done, DoneSink, LaneId, Serve};
+pub(crate) use self::job::{Done, DoneSink, LaneId, Receive, Serve};
 use self::lane::{Lane, Transfers};
 use crate::links::BULK_LANES;
-use crate::memory::BoxedLanding;
 use crate::poll::{Interest, Poll, Waker};
 
 /// The number of the waker in a mover's poll.
@@ -100,9 +99,9 @@ impl Movers {
         self.give(lane, Job::Expect(lane, transfer));
     }
 
-    /// Receives the segments of a transfer over this lane.
-    pub(crate) fn accept(&self, lane: LaneId, transfer: TransferNo, memory: BoxedLanding) {
-        self.give(lane, Job::Accept(lane, transfer, memory));
+    /// Receives the segments of a transfer over its lane.
+    pub(crate) fn accept(&self, receive: Receive) {
+        self.give(receive.lane, Job::Accept(receive));
     }
 
     /// Receives no more of a transfer; its memory comes back with [`Done::Returned`].
@@ -207,8 +206,8 @@ impl Mover {
                 Job::Serve(serve) => self.serve(serve),
                 Job::EndServe(peer, transfer) => self.end_serve(peer, transfer),
                 Job::Expect(lane, transfer) => self.transfers.expect(lane, transfer),
-                Job::Accept(lane, transfer, memory) => {
-                    if let Some(done) = self.transfers.accept(lane, transfer, memory) {
+                Job::Accept(receive) => {
+                    if let Some(done) = self.transfers.accept(receive) {
                         (self.sink)(done);
                     }
                     self.drive_waiting();

@@ -1,5 +1,6 @@
 //! Movers of two nodes over real sockets.
 
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -46,17 +47,25 @@ impl Source for Damaged {
 struct End {
     movers: Movers,
     done: Receiver<Done>,
+    /// Memory that came back with its last segment.
+    whole: RefCell<BTreeMap<TransferNo, BoxedLanding>>,
 }
 
 impl End {
     fn new(count: usize) -> Self {
         let (sender, done) = channel();
         let sink: DoneSink = Arc::new(move |done| _ = sender.send(done));
-        Self { movers: Movers::start(count, &sink).unwrap(), done }
+        Self { movers: Movers::start(count, &sink).unwrap(), done, whole: RefCell::default() }
     }
 
     fn next(&self) -> Done {
-        self.done.recv_timeout(TEST_TIMEOUT).expect("something is done in time")
+        let mut done = self.done.recv_timeout(TEST_TIMEOUT).expect("something is done in time");
+        if let Done::Arrived { transfer, memory, .. } = &mut done
+            && let Some(memory) = memory.take()
+        {
+            self.whole.borrow_mut().insert(*transfer, memory);
+        }
+        done
     }
 
     /// The segments of a transfer that arrived, up to so many.
@@ -64,7 +73,7 @@ impl End {
         let mut found = Vec::new();
         while found.len() < count {
             match self.next() {
-                Done::Arrived { transfer: of, segment, intact } if of == transfer => {
+                Done::Arrived { transfer: of, segment, intact, .. } if of == transfer => {
                     found.push((segment, intact));
                 }
                 Done::Arrived { .. } => {}
@@ -127,11 +136,20 @@ fn serve(
 }
 
 fn accept(end: &End, peer: Slot, transfer: TransferNo, bytes: usize) {
-    let memory = Box::new(Bytes(vec![0; bytes]));
-    end.movers.accept((peer, Movers::lane_of(transfer)), transfer, memory);
+    accept_into(end, peer, transfer, Box::new(Bytes(vec![0; bytes])));
 }
 
+fn accept_into(end: &End, peer: Slot, transfer: TransferNo, mut memory: BoxedLanding) {
+    let segments = all(memory.bytes().len())[0].count;
+    let lane = (peer, Movers::lane_of(transfer));
+    end.movers.accept(Receive { lane, transfer, segments, memory });
+}
+
+/// The memory of a transfer, which is refused if it did not come back with the last segment.
 fn refuse(end: &End, peer: Slot, transfer: TransferNo) -> BoxedLanding {
+    if let Some(memory) = end.whole.borrow_mut().remove(&transfer) {
+        return memory;
+    }
     end.movers.refuse((peer, Movers::lane_of(transfer)), transfer);
     let (returned, memory) = end.returned();
     assert_eq!(returned, transfer);
@@ -209,7 +227,7 @@ fn a_transfer_waits_for_its_memory_and_one_that_was_refused_is_passed_over() {
     serve(&zero, Slot(1), second, Arc::new(Bytes(pattern(5, segment))), all(segment));
     let nothing = one.done.recv_timeout(Duration::from_millis(50));
     assert!(nothing.is_err(), "neither transfer has memory");
-    one.movers.accept((Slot(0), Movers::lane_of(second)), second, memory);
+    accept_into(&one, Slot(0), second, memory);
     assert_eq!(one.arrived(second, 1), [(0, true)]);
     assert!(refuse(&one, Slot(0), second).bytes() == pattern(5, segment));
 }
@@ -281,9 +299,11 @@ fn what_is_served_without_a_lane_is_sent_when_the_lane_is_there() {
     let mut missing = BTreeSet::from_iter(0..64);
     while !missing.is_empty() {
         match one.next() {
-            Done::Arrived { transfer, segment, intact } => {
+            Done::Arrived { transfer, segment, intact, .. } => {
                 assert!(transfer == second && intact);
                 missing.remove(&segment);
+                // What comes twice is not counted twice.
+                assert_eq!(one.whole.borrow().contains_key(&second), missing.is_empty());
             }
             // Its end may be seen before the next one comes.
             Done::LaneEnded { connection: 1, .. } => {}

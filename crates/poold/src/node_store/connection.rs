@@ -1,11 +1,12 @@
 //! The connection to the store: requests by number, and what they are for.
 //!
 //! A request is sent at once where the store reads, and by a thread of its own where it does not:
-//! the store reads nothing more of a client that does not read what it is sent, so the thread that
-//! reads must never wait to send.
+//! the store reads nothing more of a client that does not read what it is sent, so the core, which
+//! reads, must never wait to send.
 
 use std::collections::BTreeMap;
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -181,7 +182,7 @@ impl StoreConnection {
         self.welcome.capacity_bytes
     }
 
-    /// Ends the connection: the reader comes to its end, and the store ends what this client holds.
+    /// Ends the connection, and the store ends what this client holds.
     pub fn close(&self) {
         // One that is closed already is not connected any more.
         let _ = self.connection.shutdown();
@@ -227,9 +228,14 @@ impl StoreConnection {
         }
     }
 
-    /// The next message of the store; `None` at the end of the connection.
+    /// What is readable when the store has said something.
+    pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.connection.as_fd()
+    }
+
+    /// The next message of the store, without waiting; `None` at the end of the connection.
     pub(super) fn receive(&self, into: &mut Vec<u8>) -> io::Result<Option<Message>> {
-        let received = self.connection.recv(into, true)?;
+        let received = self.connection.recv(into, false)?;
         Ok((received.bytes > 0 && !received.truncated).then_some(received))
     }
 

@@ -1,14 +1,16 @@
 //! Extents of the store that are mapped here.
 //!
-//! What is read is mapped while anything is sent from it. What is written to is kept: at level
-//! leased the kernel refuses a second mapping. An extent that is one object's alone is given up
-//! with the landing, and of the others one at a time is asked about now and then whether it is
-//! still there, because a mapping keeps the memory of an extent that is gone.
+//! A mapping keeps the memory of an extent that is gone, so none is kept for nothing. What is read
+//! is mapped while anything is sent from it, and until it was of no use for a second: the next
+//! object of an extent is often asked for soon, and to map it takes longer than to send a small
+//! one. What is written to is kept: at level leased the kernel refuses a second mapping. An extent
+//! that is one object's alone is given up with the landing, and of the others one at a time is
+//! asked about now and then whether it is still there.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use plasmon_proto::message::{ExtentId, Grant};
 use plasmon_proto::object::Level;
@@ -19,16 +21,34 @@ use crate::memory::Landing;
 
 #[derive(Debug, Default)]
 pub(super) struct Maps {
-    read: BTreeMap<ExtentId, Weak<ReadMap>>,
+    read: BTreeMap<ExtentId, Read>,
     written: BTreeMap<ExtentId, Arc<WriteExtent>>,
     /// The one that was asked about last.
     checked: Option<ExtentId>,
 }
 
+/// An extent that is read.
+#[derive(Debug)]
+struct Read {
+    map: Arc<ReadMap>,
+    /// Whether it was asked for since the last look.
+    is_used: bool,
+}
+
 impl Maps {
     /// The mapping of an extent that is read, if there is one.
-    pub(super) fn find(&self, extent: ExtentId) -> Option<Arc<ReadMap>> {
-        self.read.get(&extent)?.upgrade()
+    pub(super) fn find(&mut self, extent: ExtentId) -> Option<Arc<ReadMap>> {
+        let read = self.read.get_mut(&extent)?;
+        read.is_used = true;
+        Some(read.map.clone())
+    }
+
+    /// Gives up what was not read since the last call.
+    pub(super) fn sweep(&mut self) {
+        let is_kept = |_: &ExtentId, read: &mut Read| {
+            std::mem::take(&mut read.is_used) || Arc::strong_count(&read.map) > 1
+        };
+        self.read.retain(is_kept);
     }
 
     /// Maps an extent to read from it.
@@ -39,8 +59,7 @@ impl Maps {
         bytes: u64,
     ) -> io::Result<Arc<ReadMap>> {
         let map = Arc::new(ReadMap::new(fd, bytes, Populate::No)?);
-        self.read.retain(|_, map| map.strong_count() > 0);
-        self.read.insert(extent, Arc::downgrade(&map));
+        self.read.insert(extent, Read { map: map.clone(), is_used: true });
         Ok(map)
     }
 

@@ -3,10 +3,10 @@
 //! ```text
 //!   core ── tell, land, seal, open ──►  NodeStore ── requests ──►  plasmond
 //!                                          │ Maps: memory, mapped once
-//!   core ◄── Call, Landed, Opened ──  reader thread ◄── calls, answers
+//!   core ◄── Call, Landed, Opened ──    Reader  ◄── calls, answers
 //! ```
 //!
-//! * [`connection`]: one connection, and requests by number. [`reader`]: the thread that reads.
+//! * [`connection`]: one connection, and requests by number. [`reader`]: what comes over it.
 //! * [`maps`]: extents that are mapped here, to read from and to write to.
 //! * [`copies`]: a pinned copy that is sent from where it lies.
 //!
@@ -18,8 +18,9 @@ mod copies;
 mod maps;
 mod reader;
 
-use std::io;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use plasmon_cluster::Slot;
 use plasmon_pool::{Birth, Ticket, Told};
@@ -32,34 +33,35 @@ use plasmon_proto::pool::Origin;
 pub use self::connection::{ConnectError, StoreConnection};
 use self::connection::{OpenRequest, Purpose};
 use self::reader::Reader;
-use crate::core::Inbox;
 use crate::memory::BoxedLanding;
-use crate::store::{LandingRequest, SealOptions, Store};
+use crate::store::{LandingRequest, SealOptions, Store, StoreEvent};
+
+/// So often mappings that are of no use are given up.
+const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
 /// The store of this node.
-#[derive(Debug)]
 pub struct NodeStore {
     connection: Arc<StoreConnection>,
+    reader: Reader,
+    /// Called once, when the store has ended.
+    ended: Option<Box<dyn FnOnce() + Send>>,
+    sweep_at: Instant,
     /// What was not sent yet.
     told: Vec<Told>,
     here: Option<Origin>,
 }
 
 impl NodeStore {
-    /// Begins to listen to the store. What it says goes to `inbox`, and `ended` is called after its
-    /// last word.
-    pub fn start(
-        connection: &Arc<StoreConnection>,
-        inbox: Inbox,
-        ended: impl FnOnce() + Send + 'static,
-    ) -> io::Result<Self> {
-        let reader = Reader::new(connection.clone(), inbox);
-        let run = move || {
-            reader.run();
-            ended();
-        };
-        std::thread::Builder::new().name("pool-store".to_owned()).spawn(run)?;
-        Ok(Self { connection: connection.clone(), told: Vec::new(), here: None })
+    /// The store at the other end of a connection; `ended` is called after its last word.
+    pub fn new(connection: &Arc<StoreConnection>, ended: impl FnOnce() + Send + 'static) -> Self {
+        Self {
+            connection: connection.clone(),
+            reader: Reader::new(connection.clone()),
+            ended: Some(Box::new(ended)),
+            sweep_at: Instant::now(),
+            told: Vec::new(),
+            here: None,
+        }
     }
 
     fn send(&mut self, request: &Request, purpose: Purpose) {
@@ -68,7 +70,25 @@ impl NodeStore {
     }
 }
 
+impl std::fmt::Debug for NodeStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("NodeStore").field("connection", &self.connection).finish_non_exhaustive()
+    }
+}
+
 impl Store for NodeStore {
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.connection.as_fd())
+    }
+
+    fn receive(&mut self, events: &mut Vec<StoreEvent>) -> bool {
+        let is_open = self.reader.read(events);
+        if !is_open && let Some(ended) = self.ended.take() {
+            ended();
+        }
+        is_open
+    }
+
     fn begin(&mut self, slot: Slot) {
         self.here = Some(Origin { slot, boot: self.connection.store() });
         let request = Request::Agent { token: self.connection.store(), slot };
@@ -83,6 +103,11 @@ impl Store for NodeStore {
     }
 
     fn flush(&mut self) {
+        let now = Instant::now();
+        if now >= self.sweep_at {
+            self.connection.maps().sweep();
+            self.sweep_at = now + SWEEP_EVERY;
+        }
         for told in std::mem::take(&mut self.told).chunks(CALLS_MAX) {
             let request = Request::Tell { told: told.to_vec() };
             self.connection.send(&request, Purpose::Tell);

@@ -1,4 +1,4 @@
-//! The thread that reads what the store says.
+//! What the store says, message by message.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -13,61 +13,73 @@ use plasmon_shm::map::ReadMap;
 use super::connection::{OpenRequest, Pin, Purpose, StoreConnection};
 use super::copies::PinnedCopy;
 use super::maps::LandedMemory;
-use crate::core::Inbox;
 use crate::memory::SharedSource;
 use crate::store::{LandingRequest, StoreEvent};
 
-/// The thread that reads.
+/// Messages that are read before others have their turn.
+const MESSAGES_AT_ONCE: usize = 64;
+
+/// Reads what the store says.
+#[derive(Debug)]
 pub(super) struct Reader {
     connection: Arc<StoreConnection>,
-    inbox: Inbox,
+    bytes: Vec<u8>,
+    events: Vec<StoreEvent>,
 }
 
 impl Reader {
-    pub(super) fn new(connection: Arc<StoreConnection>, inbox: Inbox) -> Self {
-        Self { connection, inbox }
+    pub(super) fn new(connection: Arc<StoreConnection>) -> Self {
+        Self { connection, bytes: Vec::new(), events: Vec::new() }
     }
 
-    /// Reads until the connection ends.
-    pub(super) fn run(&self) {
-        let mut bytes = Vec::new();
-        loop {
-            let received = match self.connection.receive(&mut bytes) {
-                Ok(Some(received)) => received,
-                Ok(None) => break,
-                Err(error) => {
-                    tracing::debug!(%error, "the store is not heard any more");
-                    break;
-                }
-            };
-            match decode_from_daemon(bytes.get(..received.bytes).unwrap_or_default()) {
-                Ok(FromDaemon::Push(Push::Calls(calls))) => {
-                    calls.into_iter().for_each(|call| self.inbox.say(event_of(call)));
-                }
-                Ok(FromDaemon::Push(_)) => {}
-                Ok(FromDaemon::Reply(number, reply)) => {
-                    let Some(purpose) = self.connection.take_purpose(number) else { continue };
-                    if !self.answered(purpose, reply, received.fds) {
-                        break;
-                    }
-                }
-                Err(error) => {
-                    tracing::error!(%error, "the store sends what is no message");
-                    break;
+    /// Reads what is there, without waiting; false when the connection has ended.
+    pub(super) fn read(&mut self, events: &mut Vec<StoreEvent>) -> bool {
+        let goes_on = (0..MESSAGES_AT_ONCE).try_for_each(|_| self.read_one());
+        events.append(&mut self.events);
+        let is_open = !matches!(goes_on, Err(Pause::Ended));
+        if !is_open {
+            self.connection.end();
+        }
+        is_open
+    }
+
+    fn read_one(&mut self) -> Result<(), Pause> {
+        let received = match self.connection.receive(&mut self.bytes) {
+            Ok(Some(received)) => received,
+            Ok(None) => return Err(Pause::Ended),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(Pause::Empty),
+            Err(error) => {
+                tracing::debug!(%error, "the store is not heard any more");
+                return Err(Pause::Ended);
+            }
+        };
+        match decode_from_daemon(self.bytes.get(..received.bytes).unwrap_or_default()) {
+            Ok(FromDaemon::Push(Push::Calls(calls))) => {
+                self.events.extend(calls.into_iter().map(event_of));
+            }
+            Ok(FromDaemon::Push(_)) => {}
+            Ok(FromDaemon::Reply(number, reply)) => {
+                let purpose = self.connection.take_purpose(number);
+                if purpose.is_some_and(|purpose| !self.answered(purpose, reply, received.fds)) {
+                    return Err(Pause::Ended);
                 }
             }
+            Err(error) => {
+                tracing::error!(%error, "the store sends what is no message");
+                return Err(Pause::Ended);
+            }
         }
-        self.connection.end();
+        Ok(())
     }
 
     /// An answer came. False when the connection is of no use any more.
-    fn answered(&self, purpose: Purpose, reply: Reply, fds: Vec<OwnedFd>) -> bool {
+    fn answered(&mut self, purpose: Purpose, reply: Reply, fds: Vec<OwnedFd>) -> bool {
         match (purpose, reply) {
             (Purpose::Land(request), Reply::Created(grant)) => self.landed(request, &grant, fds),
             (Purpose::Land(request), reply) => self.not_landed(request, &reply),
             (Purpose::Seal { id, birth }, Reply::Failed(failure)) => {
                 tracing::error!(object = %id, "a copy cannot be sealed: {failure:?}");
-                self.inbox.say(StoreEvent::Call(Call::Ended { id, birth }));
+                self.events.push(StoreEvent::Call(Call::Ended { id, birth }));
             }
             (Purpose::Seat, Reply::Failed(failure)) => {
                 let Failure { code, detail, .. } = failure;
@@ -99,7 +111,7 @@ impl Reader {
         true
     }
 
-    fn landed(&self, request: LandingRequest, grant: &Grant, fds: Vec<OwnedFd>) {
+    fn landed(&mut self, request: LandingRequest, grant: &Grant, fds: Vec<OwnedFd>) {
         let missing = || io::Error::other("no descriptor came with the memory");
         let fd = fds.into_iter().next().ok_or_else(missing);
         let level = self.connection.level();
@@ -112,19 +124,19 @@ impl Reader {
         match memory {
             Ok(span) => {
                 let memory = Box::new(LandedMemory(span));
-                self.inbox.say(StoreEvent::Landed(request.ticket, Some(memory)));
+                self.events.push(StoreEvent::Landed(request.ticket, Some(memory)));
             }
             Err(error) => {
                 tracing::error!(object = %request.id, %error, "the memory of a copy is not there");
                 self.connection.take_landing(request.ticket);
                 self.connection.send(&Request::Abort { id: request.id }, Purpose::Abort);
-                self.inbox.say(StoreEvent::Landed(request.ticket, None));
+                self.events.push(StoreEvent::Landed(request.ticket, None));
             }
         }
     }
 
     /// A copy is pinned.
-    fn located(&self, open: OpenRequest, location: Location) {
+    fn located(&mut self, open: OpenRequest, location: Location) {
         let pin = Pin::new(&self.connection, &location);
         let extent = location.range.extent;
         let map = self.connection.maps().find(extent);
@@ -136,22 +148,36 @@ impl Reader {
     }
 
     /// The memory of a pinned copy is mapped, if it could be.
-    fn mapped(&self, open: OpenRequest, pin: Pin, location: Location, map: Option<Arc<ReadMap>>) {
+    fn mapped(
+        &mut self,
+        open: OpenRequest,
+        pin: Pin,
+        location: Location,
+        map: Option<Arc<ReadMap>>,
+    ) {
         let copy = map.and_then(|map| PinnedCopy::new(map, location, pin, &open));
         self.opened(open, copy.map(|copy| Arc::new(copy) as SharedSource));
     }
 
-    fn opened(&self, open: OpenRequest, source: Option<SharedSource>) {
-        self.inbox.say(StoreEvent::Opened(open.number, source));
+    fn opened(&mut self, open: OpenRequest, source: Option<SharedSource>) {
+        self.events.push(StoreEvent::Opened(open.number, source));
     }
 
-    fn not_landed(&self, request: LandingRequest, reply: &Reply) {
+    fn not_landed(&mut self, request: LandingRequest, reply: &Reply) {
         if !matches!(reply, Reply::Failed(failure) if failure.code == Code::StoreFull) {
             tracing::warn!(object = %request.id, "no memory for a copy: {reply:?}");
         }
         self.connection.take_landing(request.ticket);
-        self.inbox.say(StoreEvent::Landed(request.ticket, None));
+        self.events.push(StoreEvent::Landed(request.ticket, None));
     }
+}
+
+/// Why nothing more is read now.
+enum Pause {
+    /// Everything is read.
+    Empty,
+    /// The connection has ended, or is of no use any more.
+    Ended,
 }
 
 /// What the store said, for the core.

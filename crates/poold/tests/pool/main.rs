@@ -60,7 +60,7 @@ impl Node {
         let pool = Pool::start(settings, identity, |inbox| {
             let double = Double::new(inbox, boot);
             store = Some(double.clone());
-            Ok(Box::new(double))
+            Box::new(double)
         });
         let (pool, store) = (pool.unwrap(), store.unwrap());
         if let Some(relay) = relay {

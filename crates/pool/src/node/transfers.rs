@@ -1,0 +1,57 @@
+//! Opening at the home of an id, reading and serving.
+
+use plasmon_cluster::Slot;
+
+use super::Node;
+use crate::message::{Answer, Message, ReadRefusal};
+use crate::serve::Read;
+use crate::time::Mono;
+use crate::view::Context;
+
+impl Node {
+    /// What a node that opens, reads or serves says.
+    pub(super) fn transfer(&mut self, now: Mono, from: Slot, message: Message) {
+        match message {
+            Message::Open { id, question } => {
+                let copy = self.copies.get(&id).filter(|copy| copy.visible);
+                let copy = copy.map(|copy| (copy.birth, copy.content));
+                if copy.is_some() {
+                    self.copies.opened(id, from);
+                }
+                context!(self, now).send(from, Message::Opened { id, question, copy });
+            }
+            Message::Opened { id, question, copy: Some((birth, content)) } => {
+                let answer = Answer::Found { birth, content, sources: vec![from] };
+                self.answered(now, id, question, answer);
+            }
+            Message::Opened { id, question, copy: None } => {
+                self.lookups.not_opened(context!(self, now), id, question);
+            }
+            Message::Read { transfer, id, birth, ranges } => {
+                let read = Read { transfer, id, birth, ranges };
+                self.serves.read(context!(self, now), &self.copies, from, read);
+            }
+            Message::ReadRefused { transfer, refusal } => {
+                if refusal == ReadRefusal::Absent
+                    && let Some((id, birth)) = self.pulls.object_of(transfer)
+                {
+                    let message = Message::Missing { id, birth, holder: from };
+                    context!(self, now).send_to_primary(&id, message);
+                }
+                let outcome = self.pulls.refused(context!(self, now), transfer);
+                self.pull_ended(now, outcome);
+            }
+            Message::EndRead { transfer } => {
+                self.serves.end(context!(self, now), from, transfer);
+            }
+            Message::Whole { transfer, bytes } => {
+                let cx = context!(self, now);
+                if let Some((id, outcome)) = self.pulls.whole(cx, (from, transfer), bytes) {
+                    self.lookups.progressed(now, id);
+                    self.pull_ended(now, outcome);
+                }
+            }
+            _ => {}
+        }
+    }
+}
