@@ -16,6 +16,8 @@ pub(crate) struct Copy {
     pub(crate) content: Content,
     /// Whether clients of this node can see it.
     pub(crate) visible: bool,
+    /// Whether the store is known never to evict it.
+    pub(crate) kept: bool,
 }
 
 /// The copies of this node.
@@ -36,6 +38,14 @@ impl Copies {
             self.hidden.insert(id);
         }
         self.by_id.insert(id, copy);
+    }
+
+    /// The copy that a commit is about. One that is asked for again may have succeeded before.
+    pub(crate) fn committing(&mut self, id: ObjectId, birth: Birth, content: Content) {
+        let before = self.of(&id, birth).map(|copy| (copy.visible, copy.kept));
+        let (was_visible, kept) = before.unwrap_or_default();
+        let visible = id.home().is_some() || was_visible;
+        self.insert(id, Copy { birth, content, visible, kept });
     }
 
     pub(crate) fn get(&self, id: &ObjectId) -> Option<&Copy> {
@@ -73,6 +83,12 @@ impl Copies {
             self.hidden.remove(&id);
             out.tell(Told::Publish { id, birth });
         }
+    }
+
+    /// The store never evicts a copy; whether it is here.
+    pub(crate) fn keep(&mut self, id: &ObjectId, birth: Birth) -> bool {
+        let copy = self.by_id.get_mut(id).filter(|copy| copy.birth == birth);
+        copy.map(|copy| copy.kept = true).is_some()
     }
 
     /// A node gets a copy from its home.

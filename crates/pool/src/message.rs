@@ -112,6 +112,8 @@ pub struct CopyEntry {
     pub content: Content,
     /// What the node knows of it.
     pub standing: Standing,
+    /// Whether its store is known never to evict it.
+    pub kept: bool,
 }
 
 /// What a node knows of its copy.

@@ -221,15 +221,15 @@ impl Node {
                 self.vouching.verified(&id);
                 self.send_gone(now, id, birth);
             }
-            Call::Kept { id, birth } if self.copies.of(&id, birth).is_some() => {
+            Call::Kept { id, birth } if self.copies.keep(&id, birth) => {
                 self.send_held(now, id, birth, HoldOutcome::Held);
             }
-            Call::Has { id, birth, content, visible } => {
+            Call::Has { id, birth, content, visible, kept } => {
                 if visible && id.home().is_some() && birth.slot == self.view.me() {
                     // It may have been published before the directory knew of it.
                     self.commit(now, id, Commit::new(birth, content, 1, 1));
                 }
-                self.copies.insert(id, Copy { birth, content, visible });
+                self.copies.insert(id, Copy { birth, content, visible, kept });
             }
             // The daemon that drives this node gives it maps only after the end of the inventory.
             Call::Kept { .. } | Call::InventoryEnd => {}
@@ -246,10 +246,7 @@ impl Node {
                 self.send_held(now, id, birth, HoldOutcome::NoRoom);
             }
         }
-        // A commit that is asked for again may have succeeded before.
-        let was_visible = self.copies.of(&id, birth).is_some_and(|copy| copy.visible);
-        let visible = id.home().is_some() || was_visible;
-        self.copies.insert(id, Copy { birth, content, visible });
+        self.copies.committing(id, birth, content);
         self.requests.commit(context!(self, now), id, commit);
     }
 
@@ -259,7 +256,7 @@ impl Node {
         let Wish { id, birth, content, visible, hold, .. } = wish;
         match ended {
             Ended::Sealed => {
-                self.copies.insert(id, Copy { birth, content, visible });
+                self.copies.insert(id, Copy { birth, content, visible, kept: hold });
                 if hold {
                     self.send_held(now, id, birth, HoldOutcome::Held);
                 } else if id.home().is_some() {

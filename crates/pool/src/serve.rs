@@ -116,7 +116,7 @@ mod tests {
         assert!(serves.is_idle(), "there is no copy");
         let Read { id, birth, .. } = read(0);
         let content = Content { data_bytes: INLINE_BYTES_MAX + 1, ..Content::default() };
-        copies.insert(id, Copy { birth, content, visible: true });
+        copies.insert(id, Copy { birth, content, visible: true, kept: true });
         for number in 0..=SERVES_PER_OBJECT_MAX as u64 {
             serves.read(cx, &copies, Slot(1), read(number));
         }
@@ -138,7 +138,7 @@ mod tests {
         let cx = &mut Context { now: Mono(0), view: &view, out: &mut out };
         let Read { id, birth, .. } = read(0);
         let content = Content { data_bytes: INLINE_BYTES_MAX, ..Content::default() };
-        copies.insert(id, Copy { birth, content, visible: true });
+        copies.insert(id, Copy { birth, content, visible: true, kept: true });
         for number in 0..3 {
             serves.read(cx, &copies, Slot(1), read(number));
         }

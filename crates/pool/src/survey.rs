@@ -18,11 +18,11 @@ pub(crate) fn entries<'a>(
     requests: &'a Requests,
 ) -> impl Iterator<Item = CopyEntry> + 'a {
     let pulls = pulls.iter().map(|wish| {
-        let Wish { id, birth, content, .. } = *wish;
-        CopyEntry { id, birth, content, standing: Standing::Arriving }
+        let Wish { id, birth, content, hold: kept, .. } = *wish;
+        CopyEntry { id, birth, content, standing: Standing::Arriving, kept }
     });
     let copies = copies.iter().map(|(id, copy)| {
-        let Copy { birth, content, visible } = *copy;
+        let Copy { birth, content, visible, kept } = *copy;
         // Clients see a free id after it was committed alone, if the answer is here or not.
         let is_seen = visible && id.home().is_none();
         let standing = match (requests.has_commit(id), visible) {
@@ -30,7 +30,7 @@ pub(crate) fn entries<'a>(
             (_, true) => Standing::Committed,
             (_, false) => Standing::Held,
         };
-        CopyEntry { id: *id, birth, content, standing }
+        CopyEntry { id: *id, birth, content, standing, kept }
     });
     copies.chain(pulls)
 }
@@ -96,7 +96,8 @@ mod tests {
         identity[..4].copy_from_slice(&number.to_le_bytes());
         let birth = Birth { slot: Slot(0), boot: 1, serial: u64::from(number) };
         let (content, standing) = (Content::default(), Standing::Committed);
-        CopyEntry { id: ObjectId::pooled(identity, None), birth, content, standing }
+        let (id, kept) = (ObjectId::pooled(identity, None), true);
+        CopyEntry { id, birth, content, standing, kept }
     }
 
     #[test]

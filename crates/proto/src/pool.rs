@@ -176,6 +176,8 @@ pub enum Call {
         content: Content,
         /// Whether clients can see it.
         visible: bool,
+        /// Whether it is never evicted. A restart forgets that of a copy that came as a cached one.
+        kept: bool,
     },
     /// Every copy that was here when the pool daemon took the seat has been told, and what clients
     /// wait for. Before this it answers other nodes nothing: it would miss copies, and end those
@@ -324,7 +326,7 @@ pub(crate) mod tests {
             tag: !0,
             table_crc: !0,
         };
-        let has = Call::Has { id: ID, birth: BIRTH, content, visible: true };
+        let has = Call::Has { id: ID, birth: BIRTH, content, visible: true, kept: true };
         let calls = postcard::to_allocvec(&Push::Calls(vec![has; CALLS_MAX])).unwrap();
         let refused = Err(Refusal::InUse(Slot::NONE));
         let told = Told::Committed { id: ID, serial: u64::MAX, result: refused };
@@ -354,8 +356,8 @@ pub(crate) mod tests {
             (Call::Ended { id, birth }, "04070707070707070707070707ffff40706f6f6c000304ac02"),
             (Call::Kept { id, birth }, "05070707070707070707070707ffff40706f6f6c000304ac02"),
             (
-                Call::Has { id, birth, content, visible: true },
-                "06070707070707070707070707ffff40706f6f6c000304ac02050608090701",
+                Call::Has { id, birth, content, visible: true, kept: false },
+                "06070707070707070707070707ffff40706f6f6c000304ac0205060809070100",
             ),
             (Call::InventoryEnd, "07"),
         ];

@@ -27,26 +27,13 @@ pub(super) fn received(
         Answer::Found { .. } => {
             // Before it can have a copy: a delete has to reach every node that may have one.
             let is_holder = led.record(&id).is_some_and(|record| record.holders.contains(&from));
-            if is_holder {
-                remind(led, cx, from, id);
-            } else {
+            if !is_holder {
                 led.caches.entry(id).or_default().insert(from);
             }
         }
         Answer::Absent | Answer::Deleted | Answer::Lost(_) => {}
     }
     cx.send(from, Message::Answered { id, question, answer });
-}
-
-/// A node that is said to keep a copy asks about it: it started again, or has lost the copy. Its
-/// store has forgotten that the copy is not to be evicted.
-fn remind(led: &Led, cx: &mut Context<'_>, holder: Slot, id: ObjectId) {
-    let Some(record) = led.record(&id).filter(|record| record.state == State::Live) else { return };
-    let (birth, content) = (record.birth, record.content);
-    let mut sources = led.sources(cx, &id);
-    sources.retain(|slot| *slot != holder);
-    sources.truncate(SOURCES_MAX);
-    cx.send(holder, Message::Hold { id, birth, content, sources, live: true });
 }
 
 fn answer(led: &Led, cx: &Context<'_>, from: Slot, id: &ObjectId) -> Option<Answer> {

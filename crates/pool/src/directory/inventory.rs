@@ -64,7 +64,7 @@ pub(super) fn received(
 }
 
 fn reconcile(led: &mut Led, cx: &mut Context<'_>, from: Slot, copy: CopyEntry) {
-    let CopyEntry { id, birth, content, standing } = copy;
+    let CopyEntry { id, birth, content, standing, kept } = copy;
     if standing == Standing::Unanswered && led.record_of(&id, birth).is_none() {
         // Its commit decides.
         return;
@@ -91,6 +91,10 @@ fn reconcile(led: &mut Led, cx: &mut Context<'_>, from: Slot, copy: CopyEntry) {
             }
             if !record.holders.contains(&from) {
                 led.caches.entry(id).or_default().insert(from);
+            } else if !kept {
+                // It came as a cached copy, and its store started again.
+                let (sources, live) = (Vec::new(), true);
+                cx.send(from, Message::Hold { id, birth, content, sources, live });
             }
         }
         // It was visible, so it exists; the update that says so was lost with the primary.

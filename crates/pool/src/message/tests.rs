@@ -29,7 +29,7 @@ fn messages() -> Vec<Message> {
     let version = Version { since, number: 12 };
     let groups = vec![(GroupNo::of(&id), since)];
     let sources = vec![Slot(8)];
-    let entry = CopyEntry { id, birth, content, standing: Standing::Held };
+    let entry = CopyEntry { id, birth, content, standing: Standing::Held, kept: true };
     vec![
         Message::Commit { id, birth, content, copies: 2, copies_min: 1 },
         Message::Committed { id, birth, outcome: CommitOutcome::InUse(Slot(1)) },

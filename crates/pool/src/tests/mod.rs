@@ -1,6 +1,7 @@
 //! Tests of a whole node and of many.
 
 mod history;
+mod kept;
 mod machine;
 mod network;
 mod random;

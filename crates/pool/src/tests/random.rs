@@ -43,9 +43,8 @@ const EVENTS: u64 = 60;
 const FREE_IDS: u8 = 5;
 
 impl World {
-    /// Runs a whole life of the pool.
-    fn run(&mut self) -> Result<(), String> {
-        self.ids = (0..FREE_IDS).map(|n| ObjectId::pooled([n; 12], None)).collect();
+    /// Starts all machines.
+    pub(super) fn start_all(&mut self) -> Result<(), String> {
         for at in 0..self.machines.len() {
             self.start(at)?;
             self.after_ms(50, What::Act(Act::Client(at)));
@@ -56,6 +55,13 @@ impl World {
             }
         }
         self.after_ms(1, What::Etcd);
+        Ok(())
+    }
+
+    /// Runs a whole life of the pool.
+    fn run(&mut self) -> Result<(), String> {
+        self.ids = (0..FREE_IDS).map(|n| ObjectId::pooled([n; 12], None)).collect();
+        self.start_all()?;
         self.after_ms(1_000, What::Act(Act::Fault));
         let end = self.now.after_ms(FAULTS_MS);
         self.run_until(end, true)?;
@@ -75,7 +81,7 @@ impl World {
         self.history.check()
     }
 
-    fn run_until(&mut self, end: Mono, faults: bool) -> Result<(), String> {
+    pub(super) fn run_until(&mut self, end: Mono, faults: bool) -> Result<(), String> {
         let mut count = 0u64;
         while let Some(what) = self.pop(end) {
             count += 1;
@@ -167,7 +173,7 @@ impl World {
         self.begin(at, Operation::Put { id, content, copies, copies_min }).map(|_| ())
     }
 
-    fn begin(&mut self, at: usize, operation: Operation) -> Result<OperationNo, String> {
+    pub(super) fn begin(&mut self, at: usize, operation: Operation) -> Result<OperationNo, String> {
         let no = self.history.begin(self.now, at, operation);
         self.note(|| format!("{at} begins {no:?} {operation:?}"));
         let machine = &mut self.machines[at];
@@ -239,7 +245,7 @@ impl World {
         }
     }
 
-    fn crash(&mut self, at: usize, with_memory: bool, ms: u64) -> Result<(), String> {
+    pub(super) fn crash(&mut self, at: usize, with_memory: bool, ms: u64) -> Result<(), String> {
         if with_memory {
             let of_machine =
                 |entry: &&mut super::history::Entry| entry.node == at && entry.end.is_none();

@@ -335,7 +335,7 @@ impl Store {
         let mut calls = Vec::new();
         for (id, object) in &self.objects {
             let (id, birth, content, visible) = (*id, object.birth, object.content, object.visible);
-            calls.push(Call::Has { id, birth, content, visible });
+            calls.push(Call::Has { id, birth, content, visible, kept: object.keep });
         }
         for (id, object) in &self.objects {
             if let Some((_, copies, copies_min)) = object.pending {

@@ -3,7 +3,7 @@
 use plasmon_proto::message::{Failure, Reply};
 use plasmon_proto::object::ObjectMeta;
 use plasmon_proto::pool::{Birth, Call, Content, Fate, Origin, Refusal, Told};
-use plasmon_proto::{Attributes, Code};
+use plasmon_proto::{Attributes, Code, Policy};
 
 use super::{Inventory, Reason, no_pool};
 use crate::effect::Effect;
@@ -109,7 +109,8 @@ impl<D: Directory> Store<D> {
             };
             let extras = self.objects.extras_of(record);
             let content = content_of(&entry.meta, extras, birth);
-            calls.push(Call::Has { id: entry.id, birth, content, visible });
+            let kept = is_kept(&entry.meta, extras);
+            calls.push(Call::Has { id: entry.id, birth, content, visible, kept });
         }
         at.record as usize >= end
     }
@@ -126,7 +127,8 @@ impl<D: Directory> Store<D> {
                 && let Some(birth) = birth
             {
                 let content = content_of(&spilled.meta, Some(&spilled.extras), birth);
-                calls.push(Call::Has { id: *id, birth, content, visible: true });
+                let kept = is_kept(&spilled.meta, Some(&spilled.extras));
+                calls.push(Call::Has { id: *id, birth, content, visible: true, kept });
             }
         }
         true
@@ -204,6 +206,11 @@ impl<D: Directory> Store<D> {
 pub(super) fn not_the_agent() -> Failure {
     let detail = "only the pool daemon that this store started may do that";
     Failure::of(Code::NotPermitted).with_detail(detail)
+}
+
+/// Whether an object is never evicted.
+fn is_kept(meta: &ObjectMeta, extras: Option<&Extras>) -> bool {
+    meta.traits.policy == Policy::Keep || extras.is_some_and(|extras| extras.is_kept)
 }
 
 /// What the pool needs to know of an object's bytes.

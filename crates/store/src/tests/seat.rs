@@ -287,7 +287,8 @@ fn an_agent_that_comes_in_time_is_told_what_waits() {
         copies: 2,
         copies_min: 1,
     };
-    let has = Call::Has { id: z, birth: ours(), content: content("z", 10, ours()), visible: false };
+    let content = content("z", 10, ours());
+    let has = Call::Has { id: z, birth: ours(), content, visible: false, kept: true };
     let seek = seek_of(x, 1, Class::Get);
     let expected = [has, commit, seek, delete_of(y, 1), Call::InventoryEnd];
     assert_eq!(world.all_calls(), expected);
@@ -448,7 +449,7 @@ fn an_id_with_a_home_is_seen_at_once_and_committed_afterwards() {
     // An agent that did not say how it ended is told again.
     world.disconnect(agent);
     let agent = world.agent(3);
-    let has = Call::Has { id: x, birth, content, visible: true };
+    let has = Call::Has { id: x, birth, content, visible: true, kept: true };
     assert_eq!(world.calls(), [has, commit]);
     world.tell(agent, Told::Committed { id: x, serial: 0, result: Ok(()) });
     world.disconnect(agent);
@@ -603,6 +604,29 @@ fn only_the_named_incarnation_is_dropped_published_or_kept() {
     world.tell(agent, Told::Drop { id: x, birth: theirs() });
     assert_eq!(world.calls(), [Call::Ended { id: x, birth: theirs() }]);
     assert_eq!(world.status().used_bytes, 0);
+}
+
+#[test]
+fn an_agent_that_takes_the_seat_is_told_which_copies_may_be_evicted() {
+    let mut world = World::new(config());
+    let agent = world.agent(1);
+    world.vouch(agent);
+    world.bring(agent, "x", true, false);
+    let again = |world: &mut World, agent, number| {
+        world.disconnect(agent);
+        world.calls();
+        let agent = world.agent(number);
+        let kept = world.calls().into_iter().map(|call| match call {
+            Call::Has { kept, .. } => kept,
+            other => panic!("{other:?}"),
+        });
+        (agent, kept.collect::<Vec<_>>())
+    };
+    let (agent, kept) = again(&mut world, agent, 2);
+    assert_eq!(kept, [false]);
+    world.tell(agent, Told::Keep { id: free("x"), birth: theirs() });
+    let (_, kept) = again(&mut world, agent, 3);
+    assert_eq!(kept, [true]);
 }
 
 #[test]
@@ -840,7 +864,7 @@ fn a_restarted_daemon_shows_no_free_copy_before_it_is_vouched_for_again() {
     let agent = world.agent(1);
     let has = |text, visible| {
         let content = content(text, 1000, theirs());
-        Call::Has { id: free(text), birth: theirs(), content, visible }
+        Call::Has { id: free(text), birth: theirs(), content, visible, kept: true }
     };
     let expected = [has("shown", true), has("hidden", false), seek_of(shown, 1, Class::Get)];
     assert_eq!(world.calls(), expected);

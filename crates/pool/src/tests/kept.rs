@@ -1,0 +1,38 @@
+//! A copy that must not be evicted, after its store was started again.
+
+use plasmon_proto::ObjectId;
+
+use crate::record::Content;
+
+use super::history::Operation;
+use super::world::World;
+
+/// A store forgets with its daemon that a copy which came as a cached one is never to be evicted.
+/// The records said that its node holds the object, so no node asked it again to keep the copy, and
+/// the last one could be evicted.
+#[test]
+fn a_holder_whose_store_started_again_is_asked_again_to_keep_its_copy() {
+    let mut world = World::new(1, None, 0);
+    let id = ObjectId::pooled([7; 12], None);
+    let content = Content { data_bytes: 100, ..Content::default() };
+    let pass = |world: &mut World, ms| world.run_until(world.now.after_ms(ms), false).unwrap();
+    world.start_all().unwrap();
+    pass(&mut world, 3_000);
+    let put = Operation::Put { id, content, copies: 2, copies_min: 1 };
+    world.begin(0, put).unwrap();
+    pass(&mut world, 3_000);
+    let holders = |world: &World| -> Vec<usize> {
+        let keeps = |at: &usize| world.machines[*at].store.objects.get(&id).is_some_and(|o| o.keep);
+        (0..world.machines.len()).filter(keeps).collect()
+    };
+    let before = holders(&world);
+    assert_eq!(before.len(), 2);
+    for at in &before {
+        world.crash(*at, false, 500).unwrap();
+        if let Some(object) = world.machines[*at].store.objects.get_mut(&id) {
+            object.keep = false;
+        }
+        pass(&mut world, 20_000);
+        assert_eq!(holders(&world), before, "{}", world.trace());
+    }
+}
