@@ -144,7 +144,9 @@ impl Admission {
         }
         next.next_slot = Slot(slot.0 + 1);
         let (state, since) = (NodeState::Up, next.epoch);
-        next.nodes.insert(slot, Node { member: member.clone(), state, drain: false, since });
+        let member = member.clone();
+        let node = Node { member, state, drain: false, since, silent: false };
+        next.nodes.insert(slot, node);
         Ok(slot)
     }
 }

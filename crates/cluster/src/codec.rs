@@ -133,7 +133,7 @@ fn put_node(out: &mut Vec<u8>, slot: Slot, node: &Node) {
         NodeState::Draining => 3,
     };
     out.extend_from_slice(&slot.0.to_le_bytes());
-    out.extend_from_slice(&[state, u8::from(node.drain)]);
+    out.extend_from_slice(&[state, u8::from(node.drain) | u8::from(node.silent) << 1]);
     out.extend_from_slice(&node.since.0.to_le_bytes());
     put_member(out, &node.member);
 }
@@ -181,14 +181,14 @@ fn read_nodes(reader: &mut Reader<'_>, count: usize) -> Result<BTreeMap<Slot, No
             3 => NodeState::Draining,
             _ => return Err(reader.wrong("not the state of a node")),
         };
-        let drain = match reader.u8()? {
-            0 => false,
-            1 => true,
-            _ => return Err(reader.wrong("neither drained nor not")),
-        };
+        let flags = reader.u8()?;
+        if flags > 3 {
+            return Err(reader.wrong("a flag of a node that is reserved is set"));
+        }
+        let (drain, silent) = (flags & 1 != 0, flags & 2 != 0);
         let since = Epoch(reader.u64()?);
         let member = read_member(reader)?;
-        nodes.insert(slot, Node { member, state, drain, since });
+        nodes.insert(slot, Node { member, state, drain, since, silent });
     }
     Ok(nodes)
 }

@@ -29,7 +29,7 @@ pub(crate) fn member_in(number: u16, zone: &str) -> Member {
 
 /// A node that is up.
 pub(crate) fn up(member: Member) -> Node {
-    Node { member, state: NodeState::Up, drain: false, since: Epoch(1) }
+    Node { member, state: NodeState::Up, drain: false, since: Epoch(1), silent: false }
 }
 
 /// A map of epoch 1 with these nodes, in slots from 0 on, and all groups on these slots.

@@ -27,6 +27,7 @@ use crate::map::{GroupNo, Map};
 use crate::node::{Epoch, Member, Node, NodeState, Slot};
 use crate::regroup::Nodes;
 use crate::rendezvous::{Candidate, Targets};
+use crate::silence::{SILENT_AFTER_MS, Silence};
 
 /// How long a node is down before it is given up, unless a setting says otherwise.
 pub const OUT_AFTER_MS: u64 = 10_000;
@@ -101,13 +102,22 @@ pub struct Decision {
 pub struct Leader {
     out_after_ms: u64,
     brake: Brake,
+    silence: Silence,
     targets: Targets,
 }
 
 impl Leader {
     /// A leader that gives nodes up when they were down for `out_after_ms`.
     pub fn new(out_after_ms: u64) -> Self {
-        Self { out_after_ms, brake: Brake::default(), targets: Targets::default() }
+        let (brake, silence) = (Brake::default(), Silence::new(SILENT_AFTER_MS));
+        Self { out_after_ms, brake, silence, targets: Targets::default() }
+    }
+
+    /// One that counts nodes as silent after another time; for simulations, whose nodes have
+    /// others.
+    pub fn silent_after(mut self, ms: u64) -> Self {
+        self.silence = Silence::new(ms);
+        self
     }
 
     /// Decides the next map. `now_ms` is of a clock that never runs backwards.
@@ -122,7 +132,9 @@ impl Leader {
         let view = Nodes { nodes: &next.nodes, restarted: &restarted, epoch: next.epoch };
         let dead_groups = next.groups.iter().filter(|group| view.is_dead(group)).count();
         self.brake.update(now_ms, &next.nodes, dead_groups);
-        let deadline_ms = self.give_up(now_ms, &mut next);
+        let out_ms = self.give_up(now_ms, &mut next);
+        let silent_ms = self.silence.step(now_ms, seen.map, &present, &mut next);
+        let deadline_ms = out_ms.into_iter().chain(silent_ms).min();
         if !self.brake.holds() {
             retire(&mut next, seen.drained);
         }
@@ -200,6 +212,7 @@ fn set_presence(next: &mut Map, present: &BTreeSet<Slot>) {
             (false, _) => NodeState::Down,
         };
         set_state(node, state, epoch);
+        node.silent &= !present.contains(slot);
     }
 }
 

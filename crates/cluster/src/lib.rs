@@ -18,7 +18,7 @@
 //! * `rendezvous`: the nodes that a group should be on. `regroup`: how it gets there without
 //!   losing records.
 //! * [`leader`]: the next map. `admission` refuses members; [`brake`] keeps a failure of many nodes
-//!   from becoming a copy of everything.
+//!   from becoming a copy of everything; [`silence`] says which nodes show no copy any more.
 //! * [`lease`]: until when a node may act. [`placement`]: where the copies of an object go.
 //!
 //! # Rules
@@ -85,6 +85,7 @@ pub mod node;
 pub mod placement;
 mod regroup;
 mod rendezvous;
+pub mod silence;
 
 pub use admission::{Refusal, RefusalReason};
 pub use leader::Leader;

@@ -249,6 +249,9 @@ impl Map {
             if !uuids.insert(node.member.uuid) {
                 return Err(BadMap::Uuid { uuid: node.member.uuid });
             }
+            if node.silent && node.is_live() {
+                return Err(BadMap::Silent { slot: *slot });
+            }
             if node.since > self.epoch {
                 return Err(BadMap::Since { found: node.since, epoch: self.epoch });
             }
@@ -315,6 +318,12 @@ pub enum BadMap {
         slot: Slot,
         /// What is wrong with it.
         problem: BadMember,
+    },
+    /// A node that is live, and silent as no live node is.
+    #[error("the node in slot {slot} is live and silent")]
+    Silent {
+        /// Where it is.
+        slot: Slot,
     },
     /// Two nodes with one identity.
     #[error("two nodes have the uuid {uuid}")]

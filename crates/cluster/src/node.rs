@@ -101,6 +101,9 @@ pub struct Node {
     pub drain: bool,
     /// The map in which it got this state or this incarnation.
     pub since: Epoch,
+    /// Whether it has been without its lease for so long that its clients see no copy any more
+    /// that another node could have deleted ([`crate::silence`]). Gone when it is back.
+    pub silent: bool,
 }
 
 impl Node {

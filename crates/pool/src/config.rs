@@ -2,6 +2,7 @@
 
 use plasmon_cluster::Slot;
 
+use crate::limits::ISOLATED_SERVE_MS;
 use crate::record::Birth;
 
 /// The settings of one node.
@@ -31,7 +32,7 @@ impl Config {
             incarnation,
             boot,
             capacity_bytes,
-            isolated_serve_ms: 60_000,
+            isolated_serve_ms: ISOLATED_SERVE_MS,
             repair_bytes_per_s: 100 << 20,
             #[cfg(test)]
             mutation: None,

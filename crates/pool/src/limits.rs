@@ -59,9 +59,17 @@ pub const REPAIR_REST_MS: u64 = 10_000;
 /// So often a node tells its store that pooled copies may be shown.
 pub const VOUCH_EVERY_MS: u64 = 1_000;
 
+/// For so long a store shows copies of free ids after its node lost its lease.
+pub const ISOLATED_SERVE_MS: u64 = 60_000;
+
 /// Beyond the time for which a node without its lease may show copies, its peers wait so long
 /// before they count the copies as gone: clocks run at different rates.
 pub const ISOLATED_MARGIN_MS: u64 = 5_000;
+
+const _: () = assert!(
+    ISOLATED_SERVE_MS + ISOLATED_MARGIN_MS <= plasmon_cluster::silence::SILENT_AFTER_MS,
+    "the leader waits as long as the nodes do",
+);
 
 /// The part of the capacity that pulls may have in flight.
 pub const FLIGHT_PER_CAPACITY: u64 = 4;

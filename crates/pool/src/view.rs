@@ -124,13 +124,13 @@ impl View {
         origin.is_some_and(|node| node.state != NodeState::Out && node.member.boot == birth.boot)
     }
 
-    /// Whether a node has been without its lease for so long that it shows no copy any more.
+    /// Whether a node has been without its lease for so long that it shows no copy any more: the
+    /// map says so, or this node has itself seen it away for that long.
     pub(crate) fn is_silent(&self, now: Mono, slot: Slot) -> bool {
         let silent_ms = self.config.isolated_serve_ms.saturating_add(ISOLATED_MARGIN_MS);
-        match self.down_since.get(&slot) {
-            Some(since) => since.after_ms(silent_ms) <= now,
-            None => self.map.node(slot).is_none(),
-        }
+        let Some(node) = self.map.node(slot) else { return true };
+        let is_past = |since: &Mono| since.after_ms(silent_ms) <= now;
+        node.silent || self.down_since.get(&slot).is_some_and(is_past)
     }
 
     pub(crate) fn group(&self, group: GroupNo) -> &Group {

@@ -40,7 +40,8 @@ fn golden_map() -> Map {
     map.next_slot = Slot(3);
     let node = map.nodes.remove(&Slot(0)).unwrap();
     let node = Node { state: NodeState::Draining, drain: true, since: Epoch(0x1121), ..node };
-    map.nodes.insert(Slot(0), Node { member: member(1), state: NodeState::Out, ..node.clone() });
+    let out = Node { member: member(1), state: NodeState::Out, silent: true, ..node.clone() };
+    map.nodes.insert(Slot(0), out);
     map.nodes.insert(Slot(2), node);
     let acting = vec![Slot(2)];
     map.groups[1] = Group { acting, in_sync: 1, prior: Some(Slot(0)), since: Epoch(0x1120) };
@@ -59,7 +60,7 @@ fn a_member_is_golden() {
 fn a_map_is_golden() {
     let bytes = golden_map().encode();
     let head = "504c534d41500100 2211000000000000 0300 0200 0004 0000";
-    let other = "0000 02 01 2111000000000000 01000000000000000000000000000000 \
+    let other = "0000 02 03 2111000000000000 01000000000000000000000000000000 \
                  0100000000000000 0700000000000000 64000000 0100 0200 \
                  026e31 057a6f6e6531 01 0d31302e302e302e313a37343131";
     let node = format!("0200 03 01 2111000000000000 {GOLDEN_MEMBER}");
@@ -103,7 +104,8 @@ fn fields_that_are_invalid_are_refused() {
         (19, 9, "too many nodes"),
         (21, 5, "another number of groups"),
         (26, 4, "a state that does not exist"),
-        (27, 2, "neither drained nor not"),
+        (27, 4, "a reserved flag"),
+        (103, 3, "a live node that is silent"),
         (70 + 16, 0xff, "a name that is not UTF-8"),
         (group, 0, "an acting node where no node is in sync, then an empty place"),
         (group + 2, 0, "an acting node after an empty place"),

@@ -16,7 +16,7 @@ use super::store::Store;
 const CAPACITY_BYTES: u64 = 40 << 20;
 
 /// How long its store shows copies of free ids without a lease.
-const ISOLATED_SERVE_MS: u64 = 2_000;
+pub(super) const ISOLATED_SERVE_MS: u64 = 2_000;
 
 /// A machine.
 #[derive(Debug)]

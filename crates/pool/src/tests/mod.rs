@@ -5,5 +5,6 @@ mod kept;
 mod machine;
 mod network;
 mod random;
+mod silent;
 mod store;
 mod world;

@@ -11,12 +11,13 @@ use plasmon_testkit::Random;
 
 use crate::config::Mutation;
 use crate::event::{Call, Effect, Event, Fate, Ticket};
+use crate::limits::ISOLATED_MARGIN_MS;
 use crate::message::{Envelope, InlineBytes, SegmentRange, TransferNo};
 use crate::record::Birth;
 use crate::time::Mono;
 
 use super::history::{History, OperationNo};
-use super::machine::Machine;
+use super::machine::{ISOLATED_SERVE_MS, Machine};
 use super::network::{Network, Way};
 use super::store::{Answers, Outcome};
 
@@ -116,7 +117,7 @@ impl World {
             mutation,
             slow_ms,
             bulk_loss,
-            leader: Leader::new(OUT_AFTER_MS),
+            leader: Leader::new(OUT_AFTER_MS).silent_after(ISOLATED_SERVE_MS + ISOLATED_MARGIN_MS),
             maps: vec![(Mono(0), Arc::new(Map::default()))],
             last_map: Mono(0),
             activations: Vec::new(),

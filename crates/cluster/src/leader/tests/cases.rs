@@ -88,7 +88,7 @@ fn a_step_says_when_to_step_again() {
     let observation = Observation { map: &down, ..observation };
     assert_eq!(leader.step(300, &observation).deadline_ms, Some(4100), "from the first time");
     let out = leader.step(4100, &observation);
-    assert_eq!(out.deadline_ms, None);
+    assert_eq!(out.deadline_ms, Some(300 + SILENT_AFTER_MS), "from the map that has it down");
     assert_eq!(out.proposal.unwrap().node(Slot(3)).unwrap().state, NodeState::Out);
 }
 
