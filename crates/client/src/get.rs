@@ -229,6 +229,10 @@ pub(crate) fn why_not(id: ObjectId, state: ObjectState, is_late: bool) -> Error 
         ObjectState::Remote => Error::new(Code::StoreFull, GETTING)
             .with_id(id)
             .with_detail("there is no memory for a copy of the object, which is on other nodes"),
+        ObjectState::Creating if id.is_pooled() => Error::of_state(GETTING, id, state).with_detail(
+            "a program on this machine is making an object of this name; if the pool has one \
+             already, the seal of this one will be refused, and the pool's can be read here then",
+        ),
         other => Error::of_state(GETTING, id, other),
     }
 }

@@ -13,6 +13,7 @@ use crate::deletes::too_many_ids;
 use crate::event::ClientNo;
 use crate::ports::Directory;
 use crate::records::LISTED;
+use crate::seat::ABSENCE_MS;
 use crate::sessions::Sessions;
 use crate::store::Store;
 use crate::wait_table::{Question, Waiter, WaiterNo};
@@ -97,7 +98,8 @@ impl<D: Directory> Store<D> {
         let states: Vec<ObjectState> = waiter.ids.iter().map(|id| self.state_of(id)).collect();
         waiter.decided = states.iter().map(|state| waiter.question.is_decided_by(*state)).collect();
         let elsewhere = self.note_elsewhere(&mut waiter, at_once);
-        if (at_once && elsewhere.is_empty()) || waiter.is_done() {
+        let is_decided_here = matches!(waiter.question, Question::Wait { .. });
+        if (at_once && is_decided_here) || waiter.is_done() {
             return self.answer(&waiter);
         }
         if let Err(failure) = self.sessions.check_waits(&waiter) {
@@ -133,23 +135,34 @@ impl<D: Directory> Store<D> {
 
     /// Notes those of a waiter's objects about which the pool is asked. A question that does not
     /// wait for anything else waits for the answers. The pool daemon itself is told what is here.
+    ///
+    /// An object that was sealed here and is not accepted yet may be refused because the pool has
+    /// another one, which is what a client gets then. So a client that wants it now waits for what
+    /// the pool decides, as long as it would wait for an answer.
     fn note_elsewhere(&mut self, waiter: &mut Waiter, at_once: bool) -> Vec<ObjectId> {
         let is_pooled = self.config.pool && waiter.ids.iter().any(ObjectId::is_pooled);
         if !is_pooled || self.seat.is_agent(waiter.client) {
             return Vec::new();
         }
-        let mut elsewhere = Vec::new();
+        let (mut elsewhere, mut is_undecided) = (Vec::new(), false);
+        let wants_now = at_once || waiter.question == Question::Get;
         for (id, decided) in waiter.ids.iter().zip(&mut waiter.decided) {
             let is_elsewhere = self.is_elsewhere(id);
             *decided = !is_elsewhere && (*decided || at_once);
             if is_elsewhere {
                 elsewhere.push(*id);
             }
+            if wants_now && self.is_committing(id) {
+                (*decided, is_undecided) = (false, true);
+            }
         }
         waiter.number = self.next_question();
-        if at_once && !elsewhere.is_empty() {
+        if at_once && (!elsewhere.is_empty() || is_undecided) {
             (waiter.question, waiter.count) = (Question::States, waiter.ids.len());
             waiter.deadline_ms = None;
+        }
+        if is_undecided {
+            waiter.deadline_ms = Some(self.now_ms.saturating_add(ABSENCE_MS));
         }
         elsewhere.sort_unstable();
         elsewhere.dedup();

@@ -54,7 +54,7 @@ impl<D: Directory> Store<D> {
     }
 
     /// Whether an object of this id was sealed here and is not accepted yet.
-    pub(super) fn is_committing(&self, id: &ObjectId) -> bool {
+    pub(crate) fn is_committing(&self, id: &ObjectId) -> bool {
         let reason = self.seat.withheld(id).map(|withheld| withheld.reason);
         matches!(reason, Some(Reason::Committing { .. }))
     }

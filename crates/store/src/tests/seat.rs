@@ -319,7 +319,8 @@ fn a_free_id_is_seen_when_the_pool_has_accepted_it() {
     };
     assert_eq!(world.calls(), [commit]);
     let waiting = world.send(other, wait(&[x], None));
-    assert_eq!(world.ask(other, wait(&[x], Some(0))), Reply::States(vec![Creating]));
+    let states_of = Request::States { ids: vec![x] };
+    assert_eq!(world.ask(other, states_of), Reply::States(vec![Creating]));
     assert_eq!(world.calls(), [], "it is being made here");
     assert_eq!(world.create(other, &put("x", 10)).unwrap_err().code, Code::Exists);
     // The agent reads what others do not see.
@@ -384,6 +385,48 @@ fn a_refused_commit_ends_the_object_and_says_why() {
         assert_eq!(world.answer_to(other, waiting), None);
         assert_eq!(world.status().used_bytes, 0, "its memory is free");
     }
+}
+
+/// A client that wanted an object at once was told that it is not sealed, though the pool had had
+/// one for long: another client of the node had just sealed its own of the same name, which was
+/// refused a moment later.
+#[test]
+fn a_client_that_wants_an_object_now_waits_for_what_becomes_of_one_that_is_being_committed() {
+    let mut world = World::new(config());
+    let agent = world.agent(1);
+    world.vouch(agent);
+    let (client, other) = (world.connect(2), world.connect(3));
+    let x = free("x");
+    world.send_seal(client, &put("x", 10));
+    let polling = world.send(other, wait(&[x], Some(0)));
+    let getting = world.send(other, Request::Get { ids: vec![x] });
+    world.calls();
+    let refused = Err(Refusal::Exists);
+    world.tell(agent, Told::Committed { id: x, serial: OURS, result: refused });
+    assert!(world.calls().iter().any(|call| matches!(call, Call::Seek { id, .. } if *id == x)));
+    assert_eq!(world.answer_to(other, polling), None);
+    world.bring(agent, "x", true, false);
+    assert_eq!(world.answer_to(other, polling), states(&[Sealed]));
+    let Some(Reply::Located(located)) = world.answer_to(other, getting) else { panic!() };
+    assert_eq!(located[0].as_ref().unwrap().sizes.data, 10);
+
+    // One that is accepted is what it gets; without a decision it is told what there is.
+    let y = free("y");
+    world.send_seal(client, &put("y", 10));
+    let polling = world.send(other, wait(&[y], Some(0)));
+    world.tell(agent, Told::Committed { id: y, serial: OURS, result: Ok(()) });
+    assert_eq!(world.answer_to(other, polling), states(&[Sealed]));
+    let z = free("z");
+    world.send_seal(client, &put("z", 10));
+    let polling = world.send(other, wait(&[z], Some(0)));
+    world.pass(9_999);
+    assert_eq!(world.answer_to(other, polling), None);
+    world.pass(1);
+    assert_eq!(world.answer_to(other, polling), states(&[Creating]));
+    // One that is only being written is not waited for: that can take any time.
+    world.create(client, &put("w", 10)).unwrap();
+    let polling = wait(&[free("w")], Some(0));
+    assert_eq!(world.ask(other, polling), Reply::States(vec![Creating]));
 }
 
 #[test]
