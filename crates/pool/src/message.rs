@@ -77,6 +77,8 @@ pub enum Answer {
         content: Content,
         /// Nodes to ask for them, the best first.
         sources: Vec<Slot>,
+        /// Whether the asking node is one of those that keep a copy.
+        keeps: bool,
     },
     /// It does not exist.
     Absent,

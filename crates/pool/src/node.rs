@@ -20,7 +20,7 @@ use crate::serve::Serves;
 use crate::survey;
 use crate::time::Mono;
 use crate::view::{Context, View};
-use crate::vouch::Vouching;
+use crate::vouch::{self, Vouching};
 
 /// One node of a pool.
 #[derive(Debug)]
@@ -370,11 +370,9 @@ impl Node {
         let Some(Asked { seek, delete, verify }) = asked else { return };
         if let Some(birth) = verify {
             self.vouching.verified(&id);
-            // With this copy a lost object is found again.
-            let is_right = matches!(&answer, Answer::Found { birth: found, .. }
-                | Answer::Lost(found) if *found == birth);
-            if !is_right && self.copies.of(&id, birth).is_some() {
-                self.out.tell(Told::Drop { id, birth });
+            let copy = self.copies.of(&id, birth);
+            if let Some(told) = copy.and_then(|copy| vouch::verdict(id, copy, &answer)) {
+                self.out.tell(told);
             }
         }
         if let (Some(number), Answer::Found { birth, .. } | Answer::Lost(birth)) = (delete, &answer)
@@ -382,7 +380,7 @@ impl Node {
             self.requests.delete(context!(self, now), id, *birth, number);
         }
         match answer {
-            Answer::Found { birth, content, sources } => {
+            Answer::Found { birth, content, sources, .. } => {
                 if let Some(class) = seek {
                     let (visible, hold) = (true, false);
                     let wish = Wish { id, birth, content, class, sources, visible, hold };

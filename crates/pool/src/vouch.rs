@@ -9,9 +9,26 @@ use std::collections::BTreeSet;
 
 use plasmon_proto::ObjectId;
 
+use crate::copies::Copy;
+use crate::event::Told;
 use crate::limits::VOUCH_EVERY_MS;
+use crate::message::Answer;
 use crate::record::Birth;
 use crate::time::Mono;
+
+/// What the store is to do with a copy that was verified, before it shows it. A store forgets with
+/// its daemon that a copy which came as a cached one is kept; once it is shown it could be evicted.
+pub(crate) fn verdict(id: ObjectId, copy: &Copy, answer: &Answer) -> Option<Told> {
+    let Copy { birth, kept, .. } = *copy;
+    match answer {
+        Answer::Found { birth: found, keeps, .. } if *found == birth => {
+            (*keeps && !kept).then_some(Told::Keep { id, birth })
+        }
+        // With this copy a lost object is found again.
+        Answer::Lost(found) if *found == birth => None,
+        _ => Some(Told::Drop { id, birth }),
+    }
+}
 
 #[derive(Debug)]
 pub(crate) struct Vouching {

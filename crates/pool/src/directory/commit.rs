@@ -337,7 +337,7 @@ pub(super) fn succeed(led: &mut Led, cx: &mut Context<'_>, id: ObjectId) {
         let outcome = CommitOutcome::Done;
         cx.send(birth.slot, Message::Committed { id, birth, outcome });
     }
-    for slot in holders {
+    for slot in holders.iter().copied() {
         cx.send(slot, Message::Publish { id, birth });
     }
     let sources = led.sources(cx, &id);
@@ -346,7 +346,8 @@ pub(super) fn succeed(led: &mut Led, cx: &mut Context<'_>, id: ObjectId) {
             led.caches.entry(id).or_default().insert(slot);
         }
         let sources = sources.iter().take(SOURCES_MAX).copied().collect();
-        let answer = Answer::Found { birth, content, sources };
+        let keeps = holders.contains(&slot);
+        let answer = Answer::Found { birth, content, sources, keeps };
         cx.send(slot, Message::Answered { id, question, answer });
     }
 }

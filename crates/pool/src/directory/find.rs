@@ -24,14 +24,11 @@ pub(super) fn received(
         Answer::Absent if watch => {
             led.watchers.entry(id).or_default().insert(from, question);
         }
-        Answer::Found { .. } => {
-            // Before it can have a copy: a delete has to reach every node that may have one.
-            let is_holder = led.record(&id).is_some_and(|record| record.holders.contains(&from));
-            if !is_holder {
-                led.caches.entry(id).or_default().insert(from);
-            }
+        // Before it can have a copy: a delete has to reach every node that may have one.
+        Answer::Found { keeps: false, .. } => {
+            led.caches.entry(id).or_default().insert(from);
         }
-        Answer::Absent | Answer::Deleted | Answer::Lost(_) => {}
+        Answer::Found { .. } | Answer::Absent | Answer::Deleted | Answer::Lost(_) => {}
     }
     cx.send(from, Message::Answered { id, question, answer });
 }
@@ -64,7 +61,8 @@ fn answer(led: &Led, cx: &Context<'_>, from: Slot, id: &ObjectId) -> Option<Answ
             let is_there = !sources.is_empty();
             sources.truncate(SOURCES_MAX);
             let (birth, content) = (record.birth, record.content);
-            is_there.then_some(Answer::Found { birth, content, sources })
+            let keeps = record.holders.contains(&from);
+            is_there.then_some(Answer::Found { birth, content, sources, keeps })
         }
         State::Lost => Some(Answer::Lost(record.birth)),
     }

@@ -37,7 +37,7 @@ fn messages() -> Vec<Message> {
         Message::Answered {
             id,
             question,
-            answer: Answer::Found { birth, content, sources: sources.clone() },
+            answer: Answer::Found { birth, content, sources: sources.clone(), keeps: true },
         },
         Message::Unwatch { id },
         Message::Delete { id, birth },
@@ -81,7 +81,7 @@ fn the_bytes_of_messages_stay_as_they_are() {
         format!("00{id}020304050608090702") + "01",
         format!("01{id}0203040401"),
         format!("02{id}0901"),
-        format!("03{id}090002030405060809070108"),
+        format!("03{id}09000203040506080907010801"),
         format!("04{id}"),
         format!("05{id}020304"),
         format!("06{id}020304"),

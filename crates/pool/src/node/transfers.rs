@@ -21,7 +21,8 @@ impl Node {
                 context!(self, now).send(from, Message::Opened { id, question, copy });
             }
             Message::Opened { id, question, copy: Some((birth, content)) } => {
-                let answer = Answer::Found { birth, content, sources: vec![from] };
+                let (sources, keeps) = (vec![from], false);
+                let answer = Answer::Found { birth, content, sources, keeps };
                 self.answered(now, id, question, answer);
             }
             Message::Opened { id, question, copy: None } => {

@@ -29,10 +29,38 @@ fn a_holder_whose_store_started_again_is_asked_again_to_keep_its_copy() {
     assert_eq!(before.len(), 2);
     for at in &before {
         world.crash(*at, false, 500).unwrap();
-        if let Some(object) = world.machines[*at].store.objects.get_mut(&id) {
-            object.keep = false;
-        }
+        world.machines[*at].store.forget_with_daemon();
         pass(&mut world, 20_000);
         assert_eq!(holders(&world), before, "{}", world.trace());
+    }
+}
+
+/// A copy of that kind could be evicted between the moment when its node vouched for it, and so its
+/// store showed it, and the request of the primary to keep it.
+#[test]
+fn a_copy_that_is_to_be_kept_is_kept_before_it_is_shown() {
+    for seed in 0..20 {
+        let mut world = World::new(seed, None, 200);
+        let id = ObjectId::pooled([7; 12], None);
+        let content = Content { data_bytes: 100, ..Content::default() };
+        let pass = |world: &mut World, ms| world.run_until(world.now.after_ms(ms), false).unwrap();
+        world.start_all().unwrap();
+        pass(&mut world, 3_000);
+        let put = Operation::Put { id, content, copies: 2, copies_min: 1 };
+        world.begin(0, put).unwrap();
+        pass(&mut world, 3_000);
+        for at in 0..world.machines.len() {
+            if world.machines[at].store.objects.get(&id).is_none_or(|object| !object.keep) {
+                continue;
+            }
+            world.crash(at, false, 500).unwrap();
+            world.machines[at].store.forget_with_daemon();
+            while world.machines[at].store.visible(world.now, &id).is_none() {
+                pass(&mut world, 1);
+            }
+            assert!(world.machines[at].store.objects[&id].keep, "seed {seed}: {}", world.trace());
+            // Until the other nodes have the records again.
+            pass(&mut world, 20_000);
+        }
     }
 }

@@ -77,6 +77,12 @@ impl Store {
         self.objects.get(id).filter(|object| object.visible && shown).map(|object| object.birth)
     }
 
+    /// What a daemon that is started again does not know any more.
+    pub(super) fn forget_with_daemon(&mut self) {
+        self.vouched_until = Mono(0);
+        self.objects.values_mut().for_each(|object| object.keep = false);
+    }
+
     pub(super) fn has(&self, id: &ObjectId, birth: Birth) -> bool {
         self.objects.get(id).is_some_and(|object| object.birth == birth)
     }
