@@ -6,6 +6,7 @@ use plasmon_proto::{Attributes, Code, ObjectId};
 
 use super::{Construction, Stage};
 use crate::asker::Asker;
+use crate::clients::NO_OWNER;
 use crate::effect::Effect;
 use crate::event::{ClientNo, Ticket};
 use crate::extras::Extras;
@@ -74,7 +75,8 @@ impl<D: Directory> Store<D> {
         attributes: Option<Attributes>,
     ) -> Result<(Range, Attributes, bool), Code> {
         let Some(creating) = self.objects.pending_objects.get(id) else {
-            return Err(if self.objects.is_free(id) { Code::Absent } else { Code::AlreadySealed });
+            let is_sealed = !self.objects.is_free(id) && self.may_have_sealed(client, id);
+            return Err(if is_sealed { Code::AlreadySealed } else { Code::Absent });
         };
         if !self.sessions.is_creator(client, creating) {
             return Err(Code::NotOwner);
@@ -90,6 +92,27 @@ impl<D: Directory> Store<D> {
             attributes.filter(|found| found.check().is_ok()).ok_or(Code::BadRequest)?;
         self.check_published(id, target, &attributes, &creating.sizes)?;
         Ok((range, attributes, creating.strict))
+    }
+
+    /// Whether the object that is here under this id can be what this client sealed, which asks
+    /// for the seal again because it had no answer. In a pool that may have been refused, and the
+    /// object of another node or client be here since: it has another birth, or another owner. Of
+    /// what an earlier daemon left no owner is known; then it had the id when the client did.
+    fn may_have_sealed(&self, client: ClientNo, id: &ObjectId) -> bool {
+        if !id.is_pooled() {
+            return true;
+        }
+        let (pool, owner) = match (self.objects.find(id), self.objects.tier.get(id)) {
+            (Some(entry), _) => {
+                let owner = self.objects.records.get(entry.record).owner;
+                (self.pool_attributes(entry.record), owner)
+            }
+            (None, Some(spilled)) => (spilled.extras.attributes.pool, spilled.owner),
+            (None, None) => return false,
+        };
+        let session = self.sessions.clients.get(client).map(|found| found.session);
+        let is_made_here = pool.is_none_or(|pool| pool.origin.is_none());
+        is_made_here && (owner == NO_OWNER || Some(owner) == session)
     }
 
     pub(crate) fn hardened(&mut self, ticket: Ticket, done: bool) {

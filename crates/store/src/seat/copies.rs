@@ -20,7 +20,7 @@ enum Place {
 
 impl<D: Directory> Store<D> {
     /// The attributes of a pooled object in memory.
-    pub(super) fn pool_attributes(&self, record: u32) -> Option<PoolAttributes> {
+    pub(crate) fn pool_attributes(&self, record: u32) -> Option<PoolAttributes> {
         self.objects.extras_of(record).and_then(|extras| extras.attributes.pool)
     }
 

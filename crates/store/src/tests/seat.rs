@@ -477,6 +477,39 @@ fn a_seal_that_is_asked_again_on_another_connection_is_answered_there() {
     assert_eq!(world.answer_to(client, first), None);
 }
 
+/// The answer to a seal was lost with its connection. When it was asked again, the object had been
+/// refused and that of another node was here: the client was told that its object is sealed.
+#[test]
+fn a_seal_that_is_asked_again_does_not_take_an_object_of_another_node_for_its_own() {
+    let mut world = World::new(config());
+    let agent = world.agent(1);
+    world.vouch(agent);
+    let (client, other) = (world.connect(2), world.connect(3));
+    let seal_again = |world: &mut World, text: &str, number: u64| {
+        let sealing = crate::event::SealTarget { id: free(text), target: free(text) };
+        world.event(Event::Seal(client, number, sealing, None));
+        let Some(Reply::Failed(failure)) = world.answer_to(client, number) else { panic!() };
+        failure.code
+    };
+    let mut ends = |text: &str, result: Result<(), Refusal>| {
+        world.send_seal(client, &put(text, 10));
+        world.event(Event::Part(client));
+        world.tell(agent, Told::Committed { id: free(text), serial: OURS, result });
+        world.event(Event::Resume(client, Vec::new(), Vec::new()));
+    };
+    ends("x", Ok(()));
+    ends("y", Err(Refusal::Exists));
+    ends("z", Err(Refusal::Exists));
+    assert_eq!(seal_again(&mut world, "x", 7), Code::AlreadySealed);
+    assert_eq!(seal_again(&mut world, "y", 8), Code::Absent);
+    world.bring(agent, "y", true, false);
+    assert_eq!(seal_again(&mut world, "y", 9), Code::Absent);
+    // Nor one that another client of this node made meanwhile.
+    world.send_seal(other, &put("z", 10));
+    world.tell(agent, Told::Committed { id: free("z"), serial: OURS, result: Ok(()) });
+    assert_eq!(seal_again(&mut world, "z", 10), Code::Absent);
+}
+
 #[test]
 fn an_id_with_a_home_is_seen_at_once_and_committed_afterwards() {
     let mut world = World::new(config());
