@@ -60,6 +60,8 @@ pub enum Event {
         /// Data, metadata and attributes.
         bytes: Option<InlineBytes>,
     },
+    /// The connection that the segments of a transfer came over was lost.
+    Interrupted(TransferNo),
     /// A deadline passed.
     Time,
 }
@@ -88,7 +90,7 @@ pub enum Effect {
         content: Content,
     },
     /// Accept the segments of a transfer into a landing, once its memory is there; each is answered
-    /// with [`Event::Arrived`].
+    /// with [`Event::Arrived`], and [`Event::Interrupted`] says that no more will come.
     Accept {
         /// The transfer.
         transfer: TransferNo,

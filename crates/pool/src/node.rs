@@ -91,6 +91,10 @@ impl Node {
             Event::Fetched { peer, transfer, bytes } => {
                 self.serves.fetched(context!(self, now), (peer, transfer), bytes);
             }
+            Event::Interrupted(transfer) => {
+                let outcome = self.pulls.interrupted(context!(self, now), transfer);
+                self.pull_ended(now, outcome);
+            }
             Event::Time => {}
         }
         self.time(now);

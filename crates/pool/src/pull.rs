@@ -82,6 +82,8 @@ struct Reading {
     transfer: Option<(TransferNo, Slot)>,
     /// A small object that was there before its memory.
     early: Option<InlineBytes>,
+    /// Whether the connection was lost since the last segment came.
+    interrupted: bool,
 }
 
 #[derive(Debug)]
@@ -144,12 +146,6 @@ impl Pulls {
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Wish> {
         self.by_id.values().map(|pull| &pull.wish)
-    }
-
-    /// What a transfer brings here.
-    pub(crate) fn object_of(&self, no: TransferNo) -> Option<(ObjectId, Birth)> {
-        let id = self.transfers.get(&no)?;
-        Some((*id, self.get(id)?.birth))
     }
 
     fn next(&mut self) -> u64 {
@@ -231,8 +227,14 @@ impl Pulls {
     ) -> Option<Outcome> {
         let pull = self.by_id.get_mut(&id)?;
         let missing = Segments::all(pull.wish.content.segments());
-        let (transfer, early) = (None, None);
-        pull.stage = Stage::Reading(Reading { ticket, has_memory, missing, transfer, early });
+        pull.stage = Stage::Reading(Reading {
+            ticket,
+            has_memory,
+            missing,
+            transfer: None,
+            early: None,
+            interrupted: false,
+        });
         self.read(cx, id)
     }
 
@@ -335,12 +337,12 @@ impl Pulls {
     ) -> Option<(ObjectId, Option<Outcome>)> {
         let id = *self.transfers.get(&no)?;
         let pull = self.by_id.get_mut(&id)?;
-        let Stage::Reading(Reading { missing, transfer, .. }) = &mut pull.stage else {
-            return None;
-        };
+        let Stage::Reading(reading) = &mut pull.stage else { return None };
         if !intact {
             return Some((id, self.read(cx, id)));
         }
+        let Reading { missing, transfer, interrupted, .. } = reading;
+        *interrupted = false;
         missing.remove(segment);
         if !missing.is_empty() {
             self.timers.set(id, cx.now.after_ms(STALL_MS));
@@ -403,9 +405,35 @@ impl Pulls {
         Some(Outcome { wish, ended: Ended::Sealed })
     }
 
-    /// A source does not serve a transfer.
-    pub(crate) fn refused(&mut self, cx: &mut Context<'_>, no: TransferNo) -> Option<Outcome> {
+    /// The connection that brought the segments of a transfer was lost. Its source still has the
+    /// object: it is asked again after the others, but only once before the next segment comes.
+    pub(crate) fn interrupted(&mut self, cx: &mut Context<'_>, no: TransferNo) -> Option<Outcome> {
         let id = *self.transfers.get(&no)?;
+        let pull = self.by_id.get_mut(&id)?;
+        if let Stage::Reading(reading) = &mut pull.stage
+            && let Some((_, source)) = reading.transfer
+            && !std::mem::replace(&mut reading.interrupted, true)
+        {
+            pull.wish.sources.push(source);
+        }
+        self.read(cx, id)
+    }
+
+    /// A source does not serve a transfer. Where its copy is gone, the primary is told.
+    pub(crate) fn refused(
+        &mut self,
+        cx: &mut Context<'_>,
+        no: TransferNo,
+        is_gone: bool,
+    ) -> Option<Outcome> {
+        let id = *self.transfers.get(&no)?;
+        let pull = self.by_id.get(&id)?;
+        if let Stage::Reading(Reading { transfer: Some((_, holder)), .. }) = pull.stage
+            && is_gone
+        {
+            let birth = pull.wish.birth;
+            cx.send_to_primary(&id, Message::Missing { id, birth, holder });
+        }
         self.read(cx, id)
     }
 

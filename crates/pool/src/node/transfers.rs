@@ -33,13 +33,8 @@ impl Node {
                 self.serves.read(context!(self, now), &self.copies, from, read);
             }
             Message::ReadRefused { transfer, refusal } => {
-                if refusal == ReadRefusal::Absent
-                    && let Some((id, birth)) = self.pulls.object_of(transfer)
-                {
-                    let message = Message::Missing { id, birth, holder: from };
-                    context!(self, now).send_to_primary(&id, message);
-                }
-                let outcome = self.pulls.refused(context!(self, now), transfer);
+                let is_gone = refusal == ReadRefusal::Absent;
+                let outcome = self.pulls.refused(context!(self, now), transfer, is_gone);
                 self.pull_ended(now, outcome);
             }
             Message::EndRead { transfer } => {

@@ -204,6 +204,36 @@ fn a_small_object_without_room_is_not_received() {
     assert!(bench.pulls.is_idle());
 }
 
+/// A pull whose only source was reached over a connection that was lost ended, and gave its memory
+/// and what had arrived away, until the directory had been asked again.
+#[test]
+fn a_source_whose_connection_was_lost_is_asked_again_for_what_is_missing() {
+    let mut bench = Bench::new();
+    bench.begin(1, 3, Class::Get);
+    let ticket = bench.landings()[0].1;
+    assert!(bench.with(|pulls, cx| pulls.landed(cx, ticket, true)).is_none());
+    // The other source comes first.
+    let (source, first, _) = bench.reads()[0];
+    assert_eq!(source, 1);
+    assert!(bench.with(|pulls, cx| pulls.interrupted(cx, first)).is_none());
+    let (source, second, _) = bench.reads()[0];
+    assert_eq!(source, 2);
+    assert!(bench.with(|pulls, cx| pulls.interrupted(cx, first)).is_none(), "it has ended");
+    assert_eq!(bench.reads(), []);
+    bench.with(|pulls, cx| pulls.refused(cx, second, false));
+    let (source, third, _) = bench.reads()[0];
+    assert_eq!(source, 1);
+    // It is the only one now.
+    bench.with(|pulls, cx| pulls.arrived(cx, third, 1, true));
+    assert!(bench.with(|pulls, cx| pulls.interrupted(cx, third)).is_none());
+    let (source, fourth, missing) = bench.reads()[0];
+    assert_eq!((source, missing), (1, 2));
+    // Once more without a segment in between, and the pull ends: what is there is of no use.
+    let ended = bench.with(|pulls, cx| pulls.interrupted(cx, fourth));
+    assert_eq!(ended.map(|outcome| outcome.ended), Some(Ended::NoSource));
+    assert!(bench.pulls.is_idle());
+}
+
 #[test]
 fn a_pull_is_sealed_once_every_segment_is_there() {
     let mut bench = Bench::new();

@@ -334,11 +334,10 @@ impl Core {
             links::Event::Bulk { peer, lane, connection, stream } => {
                 self.movers.add((peer, lane), connection, stream);
             }
-            // What was on its way will not come. One segment that did not arrive is enough for the
-            // node to begin another transfer of all that is missing.
+            // What was on its way will not come.
             links::Event::BulkEnded(peer, lane) => {
                 for transfer in self.landings.transfers_on((peer, lane)) {
-                    self.step(Event::Arrived { transfer, segment: 0, intact: false });
+                    self.step(Event::Interrupted(transfer));
                 }
             }
         }
