@@ -16,6 +16,7 @@
 //! Here is what others have of it: [`Pool`] and [`Inbox`]. The loop is in `run.rs`.
 
 mod backlog;
+mod early;
 mod inbox;
 mod landings;
 mod openings;

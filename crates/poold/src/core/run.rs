@@ -1,6 +1,5 @@
 //! The loop of the core: events go to the node, and its effects are carried out.
 
-use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
@@ -13,6 +12,7 @@ use plasmon_pool::message::{PROTOCOL, TransferNo};
 use plasmon_pool::{Config, Effect, Event, Mono, Node, Ticket};
 
 use super::backlog::Backlog;
+use super::early::Early;
 use super::inbox::Incoming;
 use super::landings::{Accepted, After, Closed, Ending, Landings};
 use super::openings::{Opened, Openings, Wanted};
@@ -81,7 +81,7 @@ pub(super) struct Core {
     /// Until when the lease is held.
     lease: Option<Mono>,
     /// What the store said before the node began: its copies, and what its clients wait for.
-    early: VecDeque<StoreEvent>,
+    early: Early,
     effects: Vec<Effect>,
     /// What the store has just said.
     said: Vec<StoreEvent>,
@@ -106,7 +106,7 @@ impl Core {
             is_ready: false,
             newest: None,
             lease: None,
-            early: VecDeque::new(),
+            early: Early::default(),
             effects: Vec::new(),
             said: Vec::new(),
             is_over: false,
@@ -173,11 +173,7 @@ impl Core {
     }
 
     fn hear(&mut self, event: StoreEvent) -> io::Result<()> {
-        if self.running.is_some() {
-            return self.say(event);
-        }
-        self.early.push_back(event);
-        Ok(())
+        if self.running.is_some() { self.say(event) } else { self.early.keep(event) }
     }
 
     fn take_incoming(&mut self) -> io::Result<()> {
@@ -277,7 +273,7 @@ impl Core {
         }
         if !self.is_ready {
             self.newest = Some(map);
-            while let Some(event) = self.early.pop_front() {
+            while let Some(event) = self.early.pop() {
                 self.say(event)?;
             }
             return Ok(());

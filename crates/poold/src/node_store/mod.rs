@@ -146,8 +146,12 @@ impl Store for NodeStore {
     }
 
     fn open(&mut self, number: u64, id: &ObjectId, birth: Birth) {
-        let Some(here) = self.here else { return };
+        // Before the node has its slot no copy is one that another node can want.
+        let here = self.here.unwrap_or(Origin { slot: Slot(u16::MAX), boot: 0 });
         let request = Request::Get { ids: vec![*id] };
         self.send(&request, Purpose::Open(OpenRequest { number, birth, here }));
     }
 }
+
+#[cfg(test)]
+mod tests;
