@@ -1,5 +1,6 @@
 //! The memory that content is sent from and received into. It is the store's; the movers see bytes.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Memory of an object that is here, which stays as it is while this value lives.
@@ -15,6 +16,9 @@ pub trait Source: Send + Sync {
 pub trait Landing: Send {
     /// Data, metadata and attributes, one after the other.
     fn bytes(&mut self) -> &mut [u8];
+
+    /// The segments that are in it, whole and undamaged. No transfer writes over one of them.
+    fn arrived(&mut self) -> &mut BTreeSet<u32>;
 }
 
 /// A source that several transfers share.

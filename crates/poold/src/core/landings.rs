@@ -230,22 +230,28 @@ mod tests {
 
     use plasmon_cluster::Slot;
 
+    use std::collections::BTreeSet;
+
     use super::*;
     use crate::memory::Landing as Memory;
     use crate::movers::{Done, DoneSink};
 
     const ID: ObjectId = ObjectId::pooled([1; 12], None);
 
-    struct Bytes(Vec<u8>);
+    struct Bytes(Vec<u8>, BTreeSet<u32>);
 
     impl Memory for Bytes {
         fn bytes(&mut self) -> &mut [u8] {
             &mut self.0
         }
+
+        fn arrived(&mut self) -> &mut BTreeSet<u32> {
+            &mut self.1
+        }
     }
 
     fn memory(byte: u8) -> BoxedLanding {
-        Box::new(Bytes(vec![byte]))
+        Box::new(Bytes(vec![byte], BTreeSet::new()))
     }
 
     fn accepted(transfer: TransferNo, slot: u16) -> Accepted {
@@ -313,7 +319,11 @@ mod tests {
         let (ticket, transfer) = (Ticket(1), TransferNo(10));
         landings.ask(ticket, ID);
         landings.accept(ticket, accepted(transfer, 1), &movers);
-        assert!(landings.landed(ticket, Some(Box::new(Bytes(Vec::new()))), &movers).is_none());
+        assert!(
+            landings
+                .landed(ticket, Some(Box::new(Bytes(Vec::new(), BTreeSet::new()))), &movers)
+                .is_none()
+        );
         // Without bytes it is complete, and comes back at once.
         let arrived = done.recv_timeout(Duration::from_secs(60)).unwrap();
         let Done::Arrived { segment: 0, intact: true, memory: Some(memory), .. } = arrived else {

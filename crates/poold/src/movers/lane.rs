@@ -201,14 +201,15 @@ impl Lane {
             };
             match self.lane.receive(&mut OnLane { transfers, lane: self.id })? {
                 Received::Segment(segment) => {
-                    // A segment elsewhere than its number says is as worthless as a damaged one.
-                    let place = u64::from(segment.number) * u64::from(SEGMENT_BYTES_MAX);
-                    let intact = place == segment.offset;
-                    let whole = intact.then(|| transfers.arrived(&segment));
-                    done(arrived(segment, intact, whole.flatten()));
+                    let whole = transfers.note_arrived(&segment);
+                    done(arrived(segment, true, whole));
                 }
                 Received::Corrupt(segment) => done(arrived(segment, false, None)),
-                Received::Discarded(_) => {}
+                Received::Discarded(segment) => {
+                    if let Some(intact) = transfers.what_is_here(&segment) {
+                        done(arrived(segment, intact, None));
+                    }
+                }
                 Received::Waiting(_) => {
                     self.is_waiting = true;
                     return Ok(());
@@ -240,34 +241,7 @@ struct Transfer {
 enum State {
     /// The memory is not here yet.
     Expected,
-    Here(BoxedLanding, Wanted),
-}
-
-/// The segments of a transfer that were asked for.
-struct Wanted {
-    /// How many are missing.
-    left: u32,
-    /// One bit for each that arrived: over a new connection they come again.
-    arrived: Vec<u64>,
-}
-
-impl Wanted {
-    fn new(segments: u32) -> Self {
-        Self { left: segments, arrived: Vec::new() }
-    }
-
-    /// A segment arrived. Whether all have.
-    fn remove(&mut self, segment: u32) -> bool {
-        let (word, bit) = (segment as usize / 64, 1 << (segment % 64));
-        if word >= self.arrived.len() {
-            self.arrived.resize(word + 1, 0);
-        }
-        if self.arrived[word] & bit == 0 {
-            self.arrived[word] |= bit;
-            self.left = self.left.saturating_sub(1);
-        }
-        self.left == 0
-    }
+    Here(BoxedLanding, u32),
 }
 
 impl Transfers {
@@ -289,20 +263,9 @@ impl Transfers {
                 memory: Some(memory),
             });
         }
-        let state = State::Here(memory, Wanted::new(segments));
+        let state = State::Here(memory, segments);
         self.accepted.insert(transfer, Transfer { lane, state });
         None
-    }
-
-    /// A segment of a transfer is in its memory. After the last one that was asked for the memory
-    /// is given back: the core has something to do with it, and would have to ask for it.
-    fn arrived(&mut self, segment: &Segment) -> Option<BoxedLanding> {
-        let transfer = TransferNo(segment.transfer);
-        let is_whole = match &mut self.accepted.get_mut(&transfer)?.state {
-            State::Here(_, wanted) => wanted.remove(segment.number),
-            State::Expected => false,
-        };
-        if is_whole { self.refuse(transfer) } else { None }
     }
 
     /// Whether this transfer is or was accepted.
@@ -313,6 +276,28 @@ impl Transfers {
     /// The transfer that a lane stands still for though it is not known.
     pub(crate) fn take_unknown(&mut self) -> Option<TransferNo> {
         self.unknown.take()
+    }
+
+    /// A segment is in its place. After the last one that was asked for the memory is given back:
+    /// the core has something to do with it, and would have to ask for it.
+    fn note_arrived(&mut self, segment: &Segment) -> Option<BoxedLanding> {
+        let transfer = TransferNo(segment.transfer);
+        let State::Here(memory, left) = &mut self.accepted.get_mut(&transfer)?.state else {
+            return None;
+        };
+        if memory.arrived().insert(segment.number) {
+            *left = left.saturating_sub(1);
+        }
+        if *left > 0 { None } else { self.refuse(transfer) }
+    }
+
+    /// Of a segment that was passed over though its transfer is received: whether one of its number
+    /// is here.
+    fn what_is_here(&mut self, segment: &Segment) -> Option<bool> {
+        match &mut self.accepted.get_mut(&TransferNo(segment.transfer))?.state {
+            State::Here(memory, _) => Some(memory.arrived().contains(&segment.number)),
+            State::Expected => None,
+        }
     }
 
     /// Forgets a transfer; its memory.
@@ -336,8 +321,12 @@ impl Destinations for OnLane<'_> {
         let is_known = self.transfers.is_known(transfer);
         match self.transfers.accepted.get_mut(&transfer) {
             Some(accepted) if accepted.lane != self.lane => Destination::Unknown,
+            // One that is here is not written again, nor may another be written over it.
             Some(Transfer { state: State::Here(memory, _), .. }) => {
-                Destination::Memory(memory.bytes())
+                let place = u64::from(segment.number) * u64::from(SEGMENT_BYTES_MAX);
+                let is_wanted =
+                    place == segment.offset && !memory.arrived().contains(&segment.number);
+                if is_wanted { Destination::Memory(memory.bytes()) } else { Destination::Discard }
             }
             Some(Transfer { state: State::Expected, .. }) => Destination::Later,
             None if is_known => Destination::Discard,

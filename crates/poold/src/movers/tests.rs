@@ -24,9 +24,15 @@ impl Source for Bytes {
     }
 }
 
-impl Landing for Bytes {
+struct Memory(Vec<u8>, BTreeSet<u32>);
+
+impl Landing for Memory {
     fn bytes(&mut self) -> &mut [u8] {
         &mut self.0
+    }
+
+    fn arrived(&mut self) -> &mut BTreeSet<u32> {
+        &mut self.1
     }
 }
 
@@ -136,7 +142,7 @@ fn serve(
 }
 
 fn accept(end: &End, peer: Slot, transfer: TransferNo, bytes: usize) {
-    accept_into(end, peer, transfer, Box::new(Bytes(vec![0; bytes])));
+    accept_into(end, peer, transfer, Box::new(Memory(vec![0; bytes], BTreeSet::new())));
 }
 
 fn accept_into(end: &End, peer: Slot, transfer: TransferNo, mut memory: BoxedLanding) {
@@ -212,6 +218,29 @@ fn damaged_content_is_seen_and_the_lane_goes_on() {
     serve(&zero, Slot(1), transfer, Arc::new(Bytes(vec![1, 2, 3])), all(3));
     assert_eq!(one.arrived(transfer, 1), [(0, true)]);
     assert_eq!(refuse(&one, Slot(0), transfer).bytes(), [1, 2, 3]);
+}
+
+/// A segment that came a second time was written over the first one. A node that knows the secret
+/// could so have damaged a copy whose every segment had been checked.
+#[test]
+fn a_segment_that_is_here_is_not_written_again() {
+    let (zero, one) = pair(1);
+    let (first, second) = (TransferNo(2), TransferNo(4));
+    let (segment, bytes) = (SEGMENT_BYTES_MAX as usize, SEGMENT_BYTES_MAX as usize + 3);
+    let begin = || vec![SegmentRange { first: 0, count: 1 }];
+    accept(&one, Slot(0), first, bytes);
+    serve(&zero, Slot(1), first, Arc::new(Bytes(pattern(1, bytes))), begin());
+    assert_eq!(one.arrived(first, 1), [(0, true)]);
+    // Another content, with the right checksum of that.
+    serve(&zero, Slot(1), first, Arc::new(Bytes(pattern(2, bytes))), begin());
+    assert_eq!(one.arrived(first, 1), [(0, true)]);
+    let memory = refuse(&one, Slot(0), first);
+    // Nor by another transfer that goes on with the memory; it is told that the segment is here.
+    accept_into(&one, Slot(0), second, memory);
+    let damaged = Damaged([pattern(3, bytes), pattern(4, bytes)], AtomicUsize::new(0));
+    serve(&zero, Slot(1), second, Arc::new(damaged), begin());
+    assert_eq!(one.arrived(second, 1), [(0, true)]);
+    assert!(refuse(&one, Slot(0), second).bytes()[..segment] == pattern(1, bytes)[..segment]);
 }
 
 #[test]

@@ -7,7 +7,7 @@
 //! that is one object's alone is given up with the landing, and of the others one at a time is
 //! asked about now and then whether it is still there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -110,10 +110,23 @@ impl Maps {
 
 /// Memory in which a copy arrives.
 #[derive(Debug)]
-pub(super) struct LandedMemory(pub(super) Span);
+pub(super) struct LandedMemory {
+    span: Span,
+    arrived: BTreeSet<u32>,
+}
+
+impl LandedMemory {
+    pub(super) fn new(span: Span) -> Self {
+        Self { span, arrived: BTreeSet::new() }
+    }
+}
 
 impl Landing for LandedMemory {
     fn bytes(&mut self) -> &mut [u8] {
-        &mut self.0
+        &mut self.span
+    }
+
+    fn arrived(&mut self) -> &mut BTreeSet<u32> {
+        &mut self.arrived
     }
 }

@@ -123,7 +123,7 @@ impl Reader {
         });
         match memory {
             Ok(span) => {
-                let memory = Box::new(LandedMemory(span));
+                let memory = Box::new(LandedMemory::new(span));
                 self.events.push(StoreEvent::Landed(request.ticket, Some(memory)));
             }
             Err(error) => {

@@ -54,11 +54,15 @@ impl Source for SourceBytes {
     }
 }
 
-struct LandingBytes(Vec<u8>);
+struct LandingBytes(Vec<u8>, BTreeSet<u32>);
 
 impl Landing for LandingBytes {
     fn bytes(&mut self) -> &mut [u8] {
         &mut self.0
+    }
+
+    fn arrived(&mut self) -> &mut BTreeSet<u32> {
+        &mut self.1
     }
 }
 
@@ -220,7 +224,8 @@ impl Store for Double {
         }
         drop(state);
         let memory = vec![0; request.content.bytes() as usize];
-        let memory = has_room.then(|| Box::new(LandingBytes(memory)) as BoxedLanding);
+        let memory =
+            has_room.then(|| Box::new(LandingBytes(memory, BTreeSet::new())) as BoxedLanding);
         self.inbox.say(StoreEvent::Landed(request.ticket, memory));
     }
 
