@@ -1,6 +1,7 @@
 //! What the pool knows of one node: what the node says of itself, and what the leader decided.
 
 use std::fmt;
+use std::str::FromStr;
 
 pub use plasmon_proto::pool::Slot;
 use serde::{Deserialize, Serialize};
@@ -30,6 +31,21 @@ impl fmt::Display for NodeUuid {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }
+
+impl FromStr for NodeUuid {
+    type Err = BadNodeUuid;
+
+    fn from_str(text: &str) -> Result<Self, BadNodeUuid> {
+        let is_hex = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let number = u128::from_str_radix(text, 16).ok().filter(|_| is_hex);
+        number.map(|number| Self(number.to_be_bytes())).ok_or(BadNodeUuid)
+    }
+}
+
+/// Not 32 hexadecimal digits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a uuid has 32 hexadecimal digits")]
+pub struct BadNodeUuid;
 
 impl fmt::Debug for NodeUuid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

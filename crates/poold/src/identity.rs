@@ -176,14 +176,12 @@ fn parse_node(text: &str) -> Option<(NodeUuid, Option<[u8; 16]>)> {
     Some((NodeUuid(uuid), cluster))
 }
 
-pub(crate) fn hex(bytes: [u8; 16]) -> String {
+fn hex(bytes: [u8; 16]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-pub(crate) fn unhex(text: &str) -> Option<[u8; 16]> {
-    let is_hex = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let number = is_hex.then(|| u128::from_str_radix(text, 16).ok())??;
-    Some(number.to_be_bytes())
+fn unhex(text: &str) -> Option<[u8; 16]> {
+    text.parse().ok().map(|NodeUuid(bytes)| bytes)
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use plasmon_cluster::{Epoch, Map, NodeState, ProtocolRange};
 use plasmon_etcd::{Client, Operation, Options};
+use plasmon_membership::Keys;
 use plasmon_poold::clock::now_ms;
 use plasmon_poold::identity::{self, Identity};
 use plasmon_poold::membership::{Error, Event, Membership, Settings};
@@ -116,7 +117,11 @@ fn members_join_vanish_are_given_up_and_come_back() {
     two.joined();
     three.joined();
     assert_eq!(one.membership.cluster(), three.membership.cluster());
-    let snapshot = plasmon_poold::membership::snapshot(&options(&etcd), "test").unwrap();
+    let snapshot = plasmon_membership::snapshot(
+        &mut Client::new(options(&etcd)).unwrap(),
+        &Keys::new("test").unwrap(),
+    )
+    .unwrap();
     assert_eq!(snapshot.leader, Some(one.membership.uuid()));
     assert_eq!(snapshot.present.len(), 3);
     assert_eq!(snapshot.map.map(|map| map.nodes().count()), Some(3));

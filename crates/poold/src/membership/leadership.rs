@@ -14,11 +14,11 @@ use plasmon_cluster::{Leader, Map, Refusal};
 use plasmon_etcd::{Client, Condition, Error, LeaseId, Operation};
 
 use super::event::Event;
-use super::keys::{Key, Keys, Life};
-use super::reports::{self, Reports};
 use super::shared::Shared;
-use super::view::{SeenMap, View};
 use crate::clock::now_ms;
+use plasmon_membership::keys::{Key, Keys, Life};
+use plasmon_membership::reports::{self, Reports};
+use plasmon_membership::view::{SeenMap, View};
 
 /// The wait after a call that failed, or whose effect is not seen yet.
 const PAUSE: Duration = Duration::from_millis(200);

@@ -20,10 +20,10 @@ use plasmon_cluster::{Map, Member};
 use plasmon_etcd::{Client, Error, LeaseId, Operation};
 
 use super::event::Event;
-use super::keys::{Key, Keys, Life};
 use super::shared::Shared;
 use crate::clock::now_ms;
 use crate::identity::Identity;
+use plasmon_membership::keys::{Key, Keys, Life};
 
 /// Keep-alives in one TTL.
 const KEEP_ALIVES_PER_TTL: u64 = 4;

@@ -15,17 +15,14 @@
 //!
 //! * Maps are told in the order of their epochs. A new lease is told only after the map that was in
 //!   etcd when the lease had its member (`lease.rs`).
-//! * What the pool decides is `plasmon_cluster`'s; here is only how it gets into etcd.
+//! * The keys and what they say together are `plasmon_membership`'s; what the pool decides is
+//!   `plasmon_cluster`'s; here is only how it gets into etcd.
 //! * Nothing here is fast, and nothing that is fast waits for it.
 
 mod event;
-mod keys;
 mod leadership;
 mod lease;
-mod reports;
 mod shared;
-mod snapshot;
-mod view;
 mod watch;
 
 use std::collections::BTreeMap;
@@ -36,21 +33,16 @@ use std::thread::JoinHandle;
 use plasmon_cluster::node::BadMember;
 use plasmon_cluster::{Epoch, GroupNo, Member, NodeUuid, ProtocolRange};
 use plasmon_etcd::{Client, Condition, Operation, Options};
+use plasmon_membership::{BadClusterName, Key, Keys, Life, reports};
 
 pub use self::event::Event;
-use self::keys::{Key, Keys, Life};
 use self::leadership::Leadership;
 use self::lease::Holder;
 use self::shared::Shared;
 pub use self::shared::Sink;
-pub use self::snapshot::Snapshot;
-use self::view::View;
 use self::watch::{Told, Watcher};
 use crate::identity::{self, Identity};
 use crate::random::random;
-
-/// Bytes of the name of a cluster.
-pub const CLUSTER_NAME_BYTES_MAX: usize = 64;
 
 /// How a node takes part.
 #[derive(Clone, Debug)]
@@ -82,8 +74,8 @@ pub enum Error {
     #[error(transparent)]
     Member(#[from] BadMember),
     /// The name of the cluster cannot be used: choose another.
-    #[error("the name of a cluster has 1 to {CLUSTER_NAME_BYTES_MAX} letters, digits, . _ and -")]
-    ClusterName,
+    #[error(transparent)]
+    ClusterName(#[from] BadClusterName),
     /// etcd cannot be reached or refuses: see what it says.
     #[error(transparent)]
     Etcd(#[from] plasmon_etcd::Error),
@@ -110,8 +102,7 @@ pub struct Membership {
 impl Membership {
     /// Begins to take part. Everything that happens is told to `sink`, from three threads.
     pub fn start(settings: Settings, mut identity: Identity, sink: Sink) -> Result<Self, Error> {
-        check_cluster(&settings.cluster)?;
-        let keys = Keys::new(&settings.cluster);
+        let keys = Keys::new(&settings.cluster)?;
         let mut etcd = Client::new(settings.etcd.clone())?;
         let member = Member {
             uuid: identity.uuid(),
@@ -227,26 +218,10 @@ fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<JoinHand
     std::thread::Builder::new().name(name.to_owned()).spawn(run)
 }
 
-fn check_cluster(name: &str) -> Result<(), Error> {
-    let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-    let fits = (1..=CLUSTER_NAME_BYTES_MAX).contains(&name.len());
-    if fits && name.bytes().all(is_letter) { Ok(()) } else { Err(Error::ClusterName) }
-}
-
-/// What etcd says of a pool now.
-pub fn snapshot(etcd: &Options, cluster: &str) -> Result<Snapshot, Error> {
-    check_cluster(cluster)?;
-    let keys = Keys::new(cluster);
-    let listing = Client::new(etcd.clone())?.list(keys.prefix())?;
-    Ok(View::of(&keys, listing).snapshot())
-}
-
 /// The secret that the nodes of a cluster share when they are given no other; the first node draws
-/// it. So a client of
-/// etcd that may read the pool's keys may join it.
+/// it. So a client of etcd that may read the pool's keys may join it.
 pub fn shared_secret(etcd: &Options, cluster: &str) -> Result<[u8; 32], Error> {
-    check_cluster(cluster)?;
-    drawn_once(&mut Client::new(etcd.clone())?, &Keys::new(cluster), Key::Secret)
+    drawn_once(&mut Client::new(etcd.clone())?, &Keys::new(cluster)?, Key::Secret)
 }
 
 /// The id of the cluster.
@@ -272,25 +247,5 @@ fn drawn_once<const BYTES: usize>(
         let drawn: [u8; BYTES] = random()?;
         let is_free = [Condition::Made(key.clone(), 0)];
         etcd.transact(&is_free, &[Operation::Put(key.clone(), drawn.to_vec(), None)])?;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_of_clusters_at_and_past_their_limits() {
-        for (name, is_right) in [
-            ("p", true),
-            ("prod-1.a_B", true),
-            ("n".repeat(CLUSTER_NAME_BYTES_MAX).as_str(), true),
-            ("n".repeat(CLUSTER_NAME_BYTES_MAX + 1).as_str(), false),
-            ("", false),
-            ("a/b", false),
-            ("a b", false),
-        ] {
-            assert_eq!(check_cluster(name).is_ok(), is_right, "{name}");
-        }
     }
 }

@@ -7,8 +7,8 @@ use plasmon_cluster::{Epoch, Map};
 use plasmon_etcd::LeaseId;
 
 use super::event::Event;
-use super::reports::Reports;
-use super::view::View;
+use plasmon_membership::reports::Reports;
+use plasmon_membership::view::View;
 
 /// Takes what the membership has to say. It must not wait.
 pub type Sink = Arc<dyn Fn(Event) + Send + Sync>;

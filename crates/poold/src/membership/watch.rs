@@ -6,9 +6,9 @@ use std::time::Duration;
 use plasmon_etcd::{Change, Client, Error, Seen};
 
 use super::event::Event;
-use super::keys::{Keys, Life};
 use super::shared::Shared;
-use super::view::View;
+use plasmon_membership::keys::{Keys, Life};
+use plasmon_membership::view::View;
 
 /// The wait after a call that failed.
 const PAUSE: Duration = Duration::from_millis(200);

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use plasmon_client::{Client, Code, Error, Filter, ObjectInfo, Policy, PutOptions};
 use plasmon_cluster::NodeState;
-use plasmon_etcd::Options;
-use plasmon_poold::membership;
+use plasmon_etcd::{self as etcd, Options};
+use plasmon_membership::{Keys, Snapshot, snapshot};
 
 use super::history::{Expected, NameNo, Token};
 use super::load::{NAMES, Shared, delete, lock, look, name};
@@ -36,8 +36,11 @@ pub(super) struct Audit<'a> {
 /// Waits until the map has all nodes, none of them is missed, and every group is settled; what is
 /// missing otherwise.
 pub(super) fn settles(etcd: &Options, nodes: usize) -> Option<String> {
+    let look = || -> Result<Snapshot> {
+        Ok(snapshot(&mut etcd::Client::new(etcd.clone())?, &Keys::new("default")?)?)
+    };
     let missing = || -> Option<String> {
-        let found = match membership::snapshot(etcd, "default") {
+        let found = match look() {
             Ok(found) => found,
             Err(error) => return Some(error.to_string()),
         };

@@ -9,9 +9,10 @@ const VERSION: u16 = 1;
 const ENTRY_BYTES: usize = 10;
 
 /// For each group that a node leads with all its records, since which map it has its nodes.
-pub(crate) type Reports = BTreeMap<GroupNo, Epoch>;
+pub type Reports = BTreeMap<GroupNo, Epoch>;
 
-pub(crate) fn encode(reports: &Reports) -> Vec<u8> {
+/// The value of the key.
+pub fn encode(reports: &Reports) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(8 + ENTRY_BYTES * reports.len());
     bytes.extend_from_slice(&MAGIC);
     bytes.extend_from_slice(&VERSION.to_le_bytes());
@@ -23,7 +24,7 @@ pub(crate) fn encode(reports: &Reports) -> Vec<u8> {
 }
 
 /// Reads them; `None` for other bytes.
-pub(crate) fn decode(bytes: &[u8]) -> Option<Reports> {
+pub fn decode(bytes: &[u8]) -> Option<Reports> {
     let rest = bytes.strip_prefix(&MAGIC)?.strip_prefix(&VERSION.to_le_bytes())?;
     let (entries, after) = rest.as_chunks::<ENTRY_BYTES>();
     let entry = |entry: &[u8; ENTRY_BYTES]| {

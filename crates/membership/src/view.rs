@@ -7,38 +7,44 @@ use plasmon_cluster::leader::Activation;
 use plasmon_cluster::{Map, Member};
 use plasmon_etcd::{Change, KeyValue, LeaseId, Listing};
 
-use super::keys::{Key, Keys, Life};
-use super::reports::{self, Reports};
-use super::snapshot::Snapshot;
+use crate::keys::{Key, Keys, Life};
+use crate::reports::{self, Reports};
 
 /// The key of the node that leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Leading {
-    pub(crate) life: Life,
-    pub(crate) lease: Option<LeaseId>,
-    pub(crate) create_revision: i64,
+pub struct Leading {
+    /// The start of the node.
+    pub life: Life,
+    /// The lease under which it made the key.
+    pub lease: Option<LeaseId>,
+    /// When it made the key.
+    pub create_revision: i64,
 }
 
 /// A map and the revision in which it was written.
 #[derive(Clone, Debug)]
-pub(crate) struct SeenMap {
-    pub(crate) map: Arc<Map>,
-    pub(crate) revision: i64,
+pub struct SeenMap {
+    /// The map.
+    pub map: Arc<Map>,
+    /// When it was written.
+    pub revision: i64,
 }
 
 /// What is in etcd at a revision.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct View {
-    pub(crate) revision: i64,
+pub struct View {
+    /// Everything up to this revision was seen.
+    pub revision: i64,
     /// The id of the cluster.
-    pub(crate) id: Option<Vec<u8>>,
+    pub id: Option<Vec<u8>>,
     /// `None` before the first one.
-    pub(crate) map: Option<SeenMap>,
+    pub map: Option<SeenMap>,
     /// Why the map in etcd cannot be used.
-    pub(crate) bad_map: Option<String>,
-    pub(crate) leading: Option<Leading>,
+    pub bad_map: Option<String>,
+    /// The node that leads.
+    pub leading: Option<Leading>,
     /// When a member last joined.
-    pub(crate) joined_revision: i64,
+    pub joined_revision: i64,
     members: BTreeMap<Life, Seat>,
     reports: BTreeMap<Life, Reports>,
     refusals: BTreeMap<Life, String>,
@@ -54,7 +60,7 @@ struct Seat {
 
 impl View {
     /// What a listing shows.
-    pub(crate) fn of(keys: &Keys, listing: Listing) -> Self {
+    pub fn of(keys: &Keys, listing: Listing) -> Self {
         let mut view = Self::default();
         for kv in listing.kvs {
             view.put(keys, &kv);
@@ -63,20 +69,8 @@ impl View {
         view
     }
 
-    /// The same for people.
-    pub(crate) fn snapshot(self) -> Snapshot {
-        let refused = self.refusals.into_iter().map(|(life, reason)| (life.uuid, reason));
-        Snapshot {
-            map: self.map.map(|seen| seen.map),
-            bad_map: self.bad_map,
-            leader: self.leading.map(|leading| leading.life.uuid),
-            present: self.members.keys().map(|life| life.uuid).collect(),
-            refused: refused.collect(),
-        }
-    }
-
     /// Applies a change; the new map, if it is one.
-    pub(crate) fn apply(&mut self, keys: &Keys, change: &Change) -> Option<Arc<Map>> {
+    pub fn apply(&mut self, keys: &Keys, change: &Change) -> Option<Arc<Map>> {
         match change {
             Change::Put(kv) => self.put(keys, kv),
             Change::Deleted(key) => {
@@ -143,19 +137,19 @@ impl View {
     }
 
     /// The members, in the order in which they got their leases.
-    pub(crate) fn members(&self) -> Vec<Member> {
+    pub fn members(&self) -> Vec<Member> {
         let mut seats: Vec<&Seat> = self.members.values().collect();
         seats.sort_by_key(|seat| seat.create_revision);
         seats.into_iter().map(|seat| seat.member.clone()).collect()
     }
 
     /// The lease of a member.
-    pub(crate) fn lease_of(&self, life: Life) -> Option<LeaseId> {
+    pub fn lease_of(&self, life: Life) -> Option<LeaseId> {
         self.members.get(&life)?.lease
     }
 
     /// What the primaries of this map report.
-    pub(crate) fn activations(&self, map: &Map) -> Vec<Activation> {
+    pub fn activations(&self, map: &Map) -> Vec<Activation> {
         let of_node = |(life, reports): (&Life, &Reports)| {
             let slot = map.slot_of(life.uuid);
             let is_its = slot.and_then(|slot| map.node(slot));
@@ -169,8 +163,13 @@ impl View {
         self.reports.iter().filter_map(of_node).flatten().collect()
     }
 
+    /// Why members take no part.
+    pub fn refusals(&self) -> impl Iterator<Item = (Life, &str)> {
+        self.refusals.iter().map(|(life, reason)| (*life, reason.as_str()))
+    }
+
     /// Why a member takes no part.
-    pub(crate) fn refusal_of(&self, life: Life) -> Option<&str> {
+    pub fn refusal_of(&self, life: Life) -> Option<&str> {
         self.refusals.get(&life).map(String::as_str)
     }
 }
@@ -206,7 +205,7 @@ mod tests {
 
     #[test]
     fn members_are_in_the_order_of_their_leases_and_maps_come_out() {
-        let keys = Keys::new("p");
+        let keys = Keys::new("p").unwrap();
         let seat = |number: u8, revision| {
             kv(keys.of(Key::Member(life(number))), member(number).encode().unwrap(), revision)
         };
@@ -237,7 +236,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_changes_nothing_but_is_known() {
-        let keys = Keys::new("p");
+        let keys = Keys::new("p").unwrap();
         let mut view = View::default();
         let wrong = keys.of(Key::Member(life(1)));
         let member_of_another = member(2).encode().unwrap();

@@ -1,14 +1,16 @@
 //! The keys of a pool in etcd (`docs/formats/cluster-map.md`).
 
 use plasmon_cluster::NodeUuid;
-
-use crate::identity::unhex;
+use plasmon_proto::cluster_address::is_cluster_name;
+use plasmon_proto::limits::CLUSTER_NAME_BYTES_MAX;
 
 /// One start of one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Life {
-    pub(crate) uuid: NodeUuid,
-    pub(crate) incarnation: u64,
+pub struct Life {
+    /// The node.
+    pub uuid: NodeUuid,
+    /// Drawn at each start.
+    pub incarnation: u64,
 }
 
 impl Life {
@@ -16,23 +18,29 @@ impl Life {
         format!("{}.{:016x}", self.uuid, self.incarnation)
     }
 
-    pub(crate) fn parse(text: &[u8]) -> Option<Self> {
+    /// Reads the end of a key, or the value of the key of the node that leads.
+    pub fn parse(text: &[u8]) -> Option<Self> {
         let (uuid, incarnation) = std::str::from_utf8(text).ok()?.split_once('.')?;
         let is_number = incarnation.len() == 16 && !incarnation.starts_with('+');
         let incarnation = is_number.then(|| u64::from_str_radix(incarnation, 16).ok())??;
-        Some(Self { uuid: NodeUuid(unhex(uuid)?), incarnation })
+        Some(Self { uuid: uuid.parse().ok()?, incarnation })
     }
 }
 
+/// The name of the cluster cannot be used: choose another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the name of a cluster has 1 to {CLUSTER_NAME_BYTES_MAX} letters, digits, . _ and -")]
+pub struct BadClusterName;
+
 /// The names of the keys of one pool.
 #[derive(Clone, Debug)]
-pub(crate) struct Keys {
+pub struct Keys {
     prefix: String,
 }
 
 /// What a key is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Key {
+pub enum Key {
     /// The id of the cluster.
     Id,
     /// What nodes show each other to be let in, unless they have a secret of their own.
@@ -52,15 +60,21 @@ pub(crate) enum Key {
 }
 
 impl Keys {
-    pub(crate) fn new(cluster: &str) -> Self {
-        Self { prefix: format!("/plasmon/{cluster}/") }
+    /// The keys of the cluster with this name.
+    pub fn new(cluster: &str) -> Result<Self, BadClusterName> {
+        if !is_cluster_name(cluster) {
+            return Err(BadClusterName);
+        }
+        Ok(Self { prefix: format!("/plasmon/{cluster}/") })
     }
 
-    pub(crate) fn prefix(&self) -> &[u8] {
+    /// What all of them begin with.
+    pub fn prefix(&self) -> &[u8] {
         self.prefix.as_bytes()
     }
 
-    pub(crate) fn of(&self, key: Key) -> Vec<u8> {
+    /// The bytes of a key.
+    pub fn of(&self, key: Key) -> Vec<u8> {
         let name = match key {
             Key::Id => "id".to_owned(),
             Key::Secret => "secret".to_owned(),
@@ -75,7 +89,7 @@ impl Keys {
     }
 
     /// What this key is; `None` for keys of later versions.
-    pub(crate) fn parse(&self, key: &[u8]) -> Option<Key> {
+    pub fn parse(&self, key: &[u8]) -> Option<Key> {
         let name = key.strip_prefix(self.prefix())?;
         let life = |kind: &str| name.strip_prefix(kind.as_bytes()).map(Life::parse);
         match name {
@@ -94,7 +108,7 @@ impl Keys {
 
 impl Life {
     /// The value of the key of the node that leads.
-    pub(crate) fn encode(self) -> Vec<u8> {
+    pub fn encode(self) -> Vec<u8> {
         self.text().into_bytes()
     }
 }
@@ -105,7 +119,7 @@ mod tests {
 
     #[test]
     fn keys_come_back_and_others_are_passed_over() {
-        let keys = Keys::new("prod");
+        let keys = Keys::new("prod").unwrap();
         let life = Life { uuid: NodeUuid([0xab; 16]), incarnation: 7 };
         let member = format!("/plasmon/prod/members/{}.0000000000000007", "ab".repeat(16));
         assert_eq!(keys.of(Key::Member(life)), member.as_bytes());
@@ -125,6 +139,7 @@ mod tests {
             assert_eq!(keys.parse(other.as_bytes()), None, "{other}");
         }
         assert_eq!(keys.parse(b"/plasmon/production/map"), None);
+        assert!(Keys::new("a/b").is_err(), "it would name the keys of another pool");
         let long = format!("/plasmon/prod/members/{}.+000000000000007", "ab".repeat(16));
         assert_eq!(keys.parse(long.as_bytes()), None);
     }
