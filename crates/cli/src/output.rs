@@ -116,6 +116,14 @@ impl Output {
         let _ = writeln!(io::stderr(), "plasmon: warning: {text}");
     }
 
+    /// Says on the standard error what the command does, for a person who waits.
+    pub(crate) fn progress(&self, text: &str) {
+        if !self.json {
+            // What cannot be told changes nothing.
+            let _ = writeln!(io::stderr(), "plasmon: {text}");
+        }
+    }
+
     /// Prints an error to the standard error, with its causes and advice.
     pub(crate) fn error(&self, error: &anyhow::Error) {
         let mut err = io::stderr().lock();

@@ -66,6 +66,14 @@ pub enum CommandError {
     HoldsLease(Slot),
 }
 
+impl CommandError {
+    /// The slot that the command names.
+    pub fn slot(&self) -> Slot {
+        let (Self::Unknown(slot) | Self::HoldsLease(slot)) = *self;
+        slot
+    }
+}
+
 /// What the leader sees. All of it may be seen again in the next step, until the map says that it
 /// was dealt with.
 #[derive(Clone, Copy, Debug)]

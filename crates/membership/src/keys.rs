@@ -1,6 +1,6 @@
 //! The keys of a pool in etcd (`docs/formats/cluster-map.md`).
 
-use plasmon_cluster::NodeUuid;
+use plasmon_cluster::{NodeUuid, Slot};
 use plasmon_proto::cluster_address::is_cluster_name;
 use plasmon_proto::limits::CLUSTER_NAME_BYTES_MAX;
 
@@ -57,6 +57,10 @@ pub enum Key {
     Reports(Life),
     /// Why a node takes no part.
     Refused(Life),
+    /// Why no node is given up, as the node that leads says.
+    Alarm,
+    /// What an operator wants of a node.
+    Command(Slot),
 }
 
 impl Keys {
@@ -84,6 +88,8 @@ impl Keys {
             Key::Member(life) => format!("members/{}", life.text()),
             Key::Reports(life) => format!("reports/{}", life.text()),
             Key::Refused(life) => format!("refused/{}", life.text()),
+            Key::Alarm => "alarm".to_owned(),
+            Key::Command(slot) => format!("commands/{slot}"),
         };
         format!("{}{name}", self.prefix).into_bytes()
     }
@@ -98,12 +104,23 @@ impl Keys {
             b"map" => Some(Key::Map),
             b"leader" => Some(Key::Leader),
             b"joined" => Some(Key::Joined),
+            b"alarm" => Some(Key::Alarm),
             _ => life("members/")
                 .map(|life| life.map(Key::Member))
                 .or_else(|| life("reports/").map(|life| life.map(Key::Reports)))
-                .or_else(|| life("refused/").map(|life| life.map(Key::Refused)))?,
+                .or_else(|| life("refused/").map(|life| life.map(Key::Refused)))
+                .or_else(|| {
+                    name.strip_prefix(b"commands/").map(|text| slot(text).map(Key::Command))
+                })?,
         }
     }
+}
+
+/// The number of a slot, as it is written.
+fn slot(text: &[u8]) -> Option<Slot> {
+    let text = std::str::from_utf8(text).ok()?;
+    let slot = text.parse().ok().map(Slot)?;
+    (slot.to_string() == text).then_some(slot)
 }
 
 impl Life {
@@ -132,10 +149,19 @@ mod tests {
             Key::Member(life),
             Key::Reports(life),
             Key::Refused(life),
+            Key::Alarm,
+            Key::Command(Slot(0)),
+            Key::Command(Slot(65535)),
         ] {
             assert_eq!(keys.parse(&keys.of(key)), Some(key));
         }
-        for other in ["/plasmon/prod/", "/plasmon/prod/members/x", "/plasmon/prod/later/x"] {
+        for other in [
+            "/plasmon/prod/",
+            "/plasmon/prod/members/x",
+            "/plasmon/prod/later/x",
+            "/plasmon/prod/commands/07",
+            "/plasmon/prod/commands/65536",
+        ] {
             assert_eq!(keys.parse(other.as_bytes()), None, "{other}");
         }
         assert_eq!(keys.parse(b"/plasmon/production/map"), None);

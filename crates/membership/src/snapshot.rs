@@ -3,8 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use plasmon_cluster::{Map, NodeUuid};
+use plasmon_cluster::map::Group;
+use plasmon_cluster::{Map, Node, NodeState, NodeUuid, Slot};
 use plasmon_etcd::{Client, Error};
+use plasmon_proto::pool_admin::{self, PoolNode, PoolStatus, RefusedNode};
 
 use crate::keys::Keys;
 use crate::view::View;
@@ -22,6 +24,8 @@ pub struct Snapshot {
     pub present: BTreeSet<NodeUuid>,
     /// Why nodes that hold a lease take no part.
     pub refused: BTreeMap<NodeUuid, String>,
+    /// Why no node is given up.
+    pub alarm: Option<String>,
 }
 
 /// What etcd says of a pool now.
@@ -30,7 +34,8 @@ pub fn snapshot(etcd: &mut Client, keys: &Keys) -> Result<Snapshot, Error> {
 }
 
 impl Snapshot {
-    fn of(view: &View) -> Self {
+    /// What is in etcd, as far as it was seen.
+    pub fn of(view: &View) -> Self {
         let refused = view.refusals().map(|(life, reason)| (life.uuid, reason.to_owned()));
         Self {
             map: view.map.as_ref().map(|seen| seen.map.clone()),
@@ -38,6 +43,158 @@ impl Snapshot {
             leader: view.leading.map(|leading| leading.life.uuid),
             present: view.members().into_iter().map(|member| member.uuid).collect(),
             refused: refused.collect(),
+            alarm: view.alarm.clone(),
         }
+    }
+
+    /// Whether a node of the pool was ever there.
+    pub fn is_pool(&self) -> bool {
+        self.map.is_some() || self.bad_map.is_some() || !self.present.is_empty()
+    }
+
+    /// The pool as a whole.
+    pub fn status(&self) -> PoolStatus {
+        let empty = Map::default();
+        let map = self.map.as_deref().unwrap_or(&empty);
+        let nodes = |is: &dyn Fn(NodeState) -> bool| {
+            map.nodes().filter(|(_, node)| is(self.state(node))).count() as u32
+        };
+        let groups = |is: &dyn Fn(&Group) -> bool| {
+            map.groups().filter(|(_, group)| is(group)).count() as u32
+        };
+        let is_live = |slot: &Slot| map.node(*slot).is_some_and(|node| self.state(node).is_live());
+        let refused = self
+            .refused
+            .iter()
+            .map(|(uuid, reason)| RefusedNode { uuid: uuid.to_string(), reason: reason.clone() });
+        PoolStatus {
+            epoch: map.epoch().0,
+            leader: self
+                .leader
+                .and_then(|uuid| Some(map.node(map.slot_of(uuid)?)?.member.name.clone())),
+            nodes_live: nodes(&NodeState::is_live),
+            nodes_down: nodes(&|state| state == NodeState::Down),
+            nodes_out: nodes(&|state| state == NodeState::Out),
+            nodes_draining: nodes(&|state| state == NodeState::Draining),
+            groups: map.groups().count() as u32,
+            groups_settled: groups(&|group| !group.acting.is_empty() && group.is_settled()),
+            groups_dead: groups(&|group| {
+                !group.in_sync().is_empty() && !group.in_sync().iter().any(is_live)
+            }),
+            alarm: self.alarm.clone(),
+            bad_map: self.bad_map.clone(),
+            refused: refused.collect(),
+        }
+    }
+
+    /// Whether a node takes part. While no node leads, the map has nodes as up that are gone.
+    fn state(&self, node: &Node) -> NodeState {
+        let is_there = !node.is_live() || self.present.contains(&node.member.uuid);
+        if is_there { node.state } else { NodeState::Down }
+    }
+
+    /// Its nodes, in the order of their slots.
+    pub fn nodes(&self) -> Vec<PoolNode> {
+        let empty = Map::default();
+        let map = self.map.as_deref().unwrap_or(&empty);
+        let node = |(slot, node): (Slot, &Node)| {
+            let count = |is: &dyn Fn(&Group) -> bool| {
+                map.groups().filter(|(_, group)| is(group)).count() as u32
+            };
+            PoolNode {
+                slot,
+                name: node.member.name.clone(),
+                state: state(self.state(node)),
+                since_epoch: node.since.0,
+                drain: node.drain,
+                leads: self.leader == Some(node.member.uuid),
+                groups_led: count(&|group| group.primary() == Some(slot)),
+                groups: count(&|group| group.acting.contains(&slot)),
+                groups_complete: count(&|group| group.in_sync().contains(&slot)),
+                zone: node.member.zone.clone(),
+                weight: node.member.weight,
+                addresses: node.member.addresses.clone(),
+            }
+        };
+        map.nodes().map(node).collect()
+    }
+}
+
+fn state(state: NodeState) -> pool_admin::NodeState {
+    match state {
+        NodeState::Up => pool_admin::NodeState::Up,
+        NodeState::Down => pool_admin::NodeState::Down,
+        NodeState::Out => pool_admin::NodeState::Out,
+        NodeState::Draining => pool_admin::NodeState::Draining,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plasmon_cluster::leader::{Leader, OUT_AFTER_MS, Observation};
+    use plasmon_cluster::{Member, ProtocolRange};
+
+    use super::*;
+
+    fn member(number: u8) -> Member {
+        Member {
+            uuid: NodeUuid([number; 16]),
+            name: format!("n{number}"),
+            incarnation: 1,
+            boot: 1,
+            addresses: vec!["127.0.0.1:1".to_owned()],
+            zone: "rack".to_owned(),
+            weight: 1,
+            protocol: ProtocolRange { min: 1, max: 1 },
+        }
+    }
+
+    fn next(leader: &mut Leader, map: &Map, members: &[Member]) -> Map {
+        let (activations, drained, commands) = (&[], &[], &[]);
+        let seen = Observation { map, members, activations, drained, commands };
+        leader.step(0, &seen).proposal.unwrap()
+    }
+
+    #[test]
+    fn nodes_and_groups_are_counted_as_the_map_has_them() {
+        let mut leader = Leader::new(OUT_AFTER_MS);
+        let members = [member(1), member(2), member(3)];
+        let map = next(&mut leader, &Map::default(), &members);
+        let all = Snapshot {
+            map: Some(Arc::new(map.clone())),
+            leader: Some(NodeUuid([2; 16])),
+            present: members.iter().map(|member| member.uuid).collect(),
+            ..Snapshot::default()
+        };
+        let status = all.status();
+        assert_eq!((status.epoch, status.leader.as_deref()), (1, Some("n2")));
+        assert_eq!((status.nodes_live, status.nodes_down), (3, 0));
+        assert_eq!((status.groups, status.groups_settled, status.groups_dead), (1024, 1024, 0));
+        let nodes = all.nodes();
+        assert_eq!(nodes.iter().map(|node| node.groups_led).sum::<u32>(), 1024);
+        assert!(nodes.iter().all(|node| (node.groups, node.groups_complete) == (1024, 1024)));
+        assert_eq!(nodes.iter().map(|node| node.leads).collect::<Vec<_>>(), [false, true, false]);
+
+        // All are lost, and no node leads that could say so in a map.
+        let silent = Snapshot { present: BTreeSet::new(), leader: None, ..all };
+        let status = silent.status();
+        assert_eq!((status.epoch, status.nodes_live, status.nodes_down), (1, 0, 3));
+        assert_eq!(status.groups_dead, 1024);
+
+        // The map says so: every group waits for the last one that had it.
+        let map = next(&mut leader, &map, &[]);
+        let lost = Snapshot { map: Some(Arc::new(map)), ..Snapshot::default() };
+        let status = lost.status();
+        assert_eq!((status.nodes_live, status.nodes_down, status.leader), (0, 3, None));
+        assert_eq!(status.groups_dead, 1024);
+        assert_eq!(lost.nodes()[0].state, pool_admin::NodeState::Down);
+        assert_eq!(lost.nodes()[0].since_epoch, 2);
+    }
+
+    #[test]
+    fn a_name_under_which_nothing_is_is_no_pool() {
+        let nothing = Snapshot::default();
+        assert!(!nothing.is_pool());
+        assert_eq!((nothing.nodes(), nothing.status().groups_dead), (vec![], 0));
     }
 }

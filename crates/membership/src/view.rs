@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use plasmon_cluster::leader::Activation;
-use plasmon_cluster::{Map, Member};
+use plasmon_cluster::{Map, Member, Slot};
 use plasmon_etcd::{Change, KeyValue, LeaseId, Listing};
 
+use crate::commands::{self, Entry, Order};
 use crate::keys::{Key, Keys, Life};
 use crate::reports::{self, Reports};
 
@@ -48,6 +49,9 @@ pub struct View {
     members: BTreeMap<Life, Seat>,
     reports: BTreeMap<Life, Reports>,
     refusals: BTreeMap<Life, String>,
+    /// Why no node is given up, as the node that leads says.
+    pub alarm: Option<String>,
+    commands: BTreeMap<Slot, (i64, Entry)>,
 }
 
 /// A member that holds a lease.
@@ -105,6 +109,15 @@ impl View {
                 let reason = String::from_utf8_lossy(&kv.value).into_owned();
                 self.refusals.insert(life, reason);
             }
+            Key::Alarm => self.alarm = Some(String::from_utf8_lossy(&kv.value).into_owned()),
+            Key::Command(slot) => {
+                // One that cannot be read replaces the one before, too: the map is written on the
+                // condition that commands are as they were seen.
+                match commands::decode(&kv.value) {
+                    Some(entry) => _ = self.commands.insert(slot, (kv.mod_revision, entry)),
+                    None => _ = self.commands.remove(&slot),
+                }
+            }
         }
         None
     }
@@ -132,6 +145,8 @@ impl View {
             Some(Key::Member(life)) => _ = self.members.remove(&life),
             Some(Key::Reports(life)) => _ = self.reports.remove(&life),
             Some(Key::Refused(life)) => _ = self.refusals.remove(&life),
+            Some(Key::Alarm) => self.alarm = None,
+            Some(Key::Command(slot)) => _ = self.commands.remove(&slot),
             Some(Key::Joined | Key::Secret) | None => {}
         }
     }
@@ -163,6 +178,19 @@ impl View {
         self.reports.iter().filter_map(of_node).flatten().collect()
     }
 
+    /// What operators want, with the revisions in which they wrote it.
+    pub fn commands(&self) -> impl Iterator<Item = (i64, Slot, Order)> {
+        self.commands.iter().filter_map(|(slot, (revision, entry))| match entry {
+            Entry::Asked(order) => Some((*revision, *slot, *order)),
+            Entry::Refused(_) => None,
+        })
+    }
+
+    /// What is under the key for commands about a slot, and when it was written.
+    pub fn command(&self, slot: Slot) -> Option<&(i64, Entry)> {
+        self.commands.get(&slot)
+    }
+
     /// Why members take no part.
     pub fn refusals(&self) -> impl Iterator<Item = (Life, &str)> {
         self.refusals.iter().map(|(life, reason)| (*life, reason.as_str()))
@@ -177,7 +205,7 @@ impl View {
 #[cfg(test)]
 mod tests {
     use plasmon_cluster::leader::{Leader, OUT_AFTER_MS, Observation};
-    use plasmon_cluster::{Epoch, GroupNo, NodeUuid, ProtocolRange, Slot};
+    use plasmon_cluster::{Epoch, GroupNo, NodeUuid, ProtocolRange};
 
     use super::*;
 
@@ -232,6 +260,30 @@ mod tests {
         view.apply(&keys, &Change::Deleted(keys.of(Key::Member(life(1)))));
         view.apply(&keys, &Change::Deleted(keys.of(Key::Reports(life(2)))));
         assert_eq!((view.members(), view.activations(&map)), (vec![member(2)], vec![]));
+    }
+
+    #[test]
+    fn commands_and_the_alarm_come_and_go() {
+        let keys = Keys::new("p").unwrap();
+        let mut view = View::default();
+        let slot = Slot(3);
+        let put = |entry: Entry, revision| {
+            Change::Put(kv(keys.of(Key::Command(slot)), commands::encode(&entry), revision))
+        };
+        view.apply(&keys, &put(Entry::Asked(Order::Forget), 2));
+        assert_eq!(view.commands().collect::<Vec<_>>(), [(2, slot, Order::Forget)]);
+        let refused = Entry::Refused("it is up".to_owned());
+        view.apply(&keys, &put(refused.clone(), 3));
+        assert_eq!((view.commands().count(), view.command(slot)), (0, Some(&(3, refused))));
+        view.apply(&keys, &Change::Deleted(keys.of(Key::Command(slot))));
+        assert_eq!(view.command(slot), None);
+        view.apply(&keys, &put(Entry::Asked(Order::Forget), 5));
+        view.apply(&keys, &Change::Put(kv(keys.of(Key::Command(slot)), b"?".to_vec(), 6)));
+        assert_eq!(view.commands().count(), 0, "what replaced it cannot be read");
+        view.apply(&keys, &Change::Put(kv(keys.of(Key::Alarm), b"two".to_vec(), 4)));
+        assert_eq!(view.alarm.as_deref(), Some("two"));
+        view.apply(&keys, &Change::Deleted(keys.of(Key::Alarm)));
+        assert_eq!(view.alarm, None);
     }
 
     #[test]

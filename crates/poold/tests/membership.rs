@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use plasmon_cluster::{Epoch, Map, NodeState, ProtocolRange};
 use plasmon_etcd::{Client, Operation, Options};
-use plasmon_membership::Keys;
+use plasmon_membership::commands::{Entry, Order, decode, encode};
+use plasmon_membership::{Key, Keys};
 use plasmon_poold::clock::now_ms;
 use plasmon_poold::identity::{self, Identity};
 use plasmon_poold::membership::{Error, Event, Membership, Settings};
@@ -214,6 +215,37 @@ fn a_node_stops_before_its_lease_ends_and_goes_on_with_the_newest_map() {
     assert!(one.map.epoch() >= epoch && two.map.epoch() >= epoch);
     // Both go on as what they were.
     one.until("the other one is up", |node| node.state_of(&two.membership) == Some(NodeState::Up));
+}
+
+#[test]
+fn an_order_to_forget_a_node_is_carried_out_or_refused() {
+    let Some(etcd) = Etcd::start() else { return };
+    let folders = folders(2);
+    let mut one = Node::start(&etcd, folders[0].path(), "one");
+    one.joined();
+    let mut two = Node::start(&etcd, folders[1].path(), "two");
+    two.joined();
+    let slot = two.map.slot_of(two.membership.uuid()).unwrap();
+    one.until("the other one is there", |node| node.map.is_live(slot));
+    let (mut client, keys) = (Client::new(options(&etcd)).unwrap(), Keys::new("test").unwrap());
+    let key = keys.of(Key::Command(slot));
+    let order = Operation::Put(key.clone(), encode(&Entry::Asked(Order::Forget)), None);
+
+    client.transact(&[], std::slice::from_ref(&order)).unwrap();
+    let refused = loop {
+        let value = client.get(&key).unwrap().expect("a refusal stays").value;
+        match decode(&value).unwrap() {
+            Entry::Asked(_) => std::thread::yield_now(),
+            Entry::Refused(reason) => break reason,
+        }
+    };
+    assert!(refused.contains("holds its lease"), "{refused}");
+
+    two.membership.leave().unwrap();
+    one.until("the node is gone", |node| !node.map.is_live(slot));
+    client.transact(&[], &[order]).unwrap();
+    one.until("the node is forgotten", |node| node.map.node(slot).is_none());
+    assert_eq!(client.get(&key), Ok(None), "the order went with the map that shows it");
 }
 
 #[test]

@@ -6,6 +6,7 @@
 //! * [`object`]: attributes, states and descriptions of objects.
 //! * [`message`]: the messages between clients and the daemon on the socket.
 //! * [`pool`]: what a store and the pool daemon beside it tell each other.
+//! * [`pool_admin`]: what an operator sees of a pool.
 //! * [`request`]: for each request, the clients that may make it, its cost and its limits.
 //! * [`ring`]: the records of the rings in shared memory.
 //! * [`frame`]: how a message becomes bytes and back; hostile bytes end in an error.
@@ -26,6 +27,7 @@ pub mod limits;
 pub mod message;
 pub mod object;
 pub mod pool;
+pub mod pool_admin;
 pub mod request;
 pub mod ring;
 pub mod settings;

@@ -16,6 +16,20 @@ pub(crate) enum Pool {
     /// It runs until Ctrl-C, SIGTERM or SIGHUP, or until the pipe at its standard input is closed,
     /// and then deletes everything.
     Dev(PoolDev),
+    /// Show whether the pool is whole: its nodes, its leader, what it waits for.
+    ///
+    /// It asks etcd, so it works when no node runs on this machine.
+    Status(PoolAddress),
+    /// List the nodes of the pool: their states, groups, zones and addresses.
+    ///
+    /// It asks etcd, so it works when no node runs on this machine.
+    Nodes(PoolAddress),
+    /// Give up a node that will not come back, now.
+    ///
+    /// What other nodes have copies of is copied again; what only this node had is lost. A node
+    /// that is there cannot be forgotten. When many nodes were lost at once, none is given up until
+    /// some are forgotten or come back.
+    Forget(PoolForget),
     /// Run a program that is ended with the command that started it.
     #[command(hide = true)]
     Child(PoolChild),
@@ -71,6 +85,30 @@ impl PoolNode {
         ];
         all.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?)))
     }
+}
+
+/// The pool that a command is about.
+#[derive(Debug, clap::Args)]
+pub(crate) struct PoolAddress {
+    /// The pool, as for `start` (default: that of the running store).
+    #[arg(long, env = "PLASMON_CLUSTER", value_name = "URL")]
+    pub(crate) cluster: Option<String>,
+}
+
+/// Arguments of `pool forget`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct PoolForget {
+    /// The name of the node, or the number of its slot.
+    pub(crate) node: String,
+    /// The pool.
+    #[command(flatten)]
+    pub(crate) pool: PoolAddress,
+    /// Return when the command is in etcd; the node that leads carries it out.
+    #[arg(long)]
+    pub(crate) no_wait: bool,
+    /// How long to wait until it is carried out.
+    #[arg(long, value_name = "SECONDS", default_value_t = 30.0, conflicts_with = "no_wait")]
+    pub(crate) timeout: f64,
 }
 
 /// Arguments of `pool dev`.

@@ -25,18 +25,11 @@ pub(super) fn doctor(arguments: &Arguments, doctor: &Doctor, output: &Output) ->
     let mut checks = vec![kernel(), descriptors(), memory(), huge_pages()];
     checks.extend(store(&options(arguments)));
     let given = doctor.cluster.clone().filter(|cluster| !cluster.is_empty());
-    if let Some(cluster) = given.or_else(|| cluster(&options(arguments))) {
+    if let Some(cluster) = given.or_else(|| pool::cluster(&options(arguments))) {
         let listen = doctor.pool_listen.as_deref().filter(|listen| !listen.is_empty());
         checks.extend(pool::checks(&cluster, listen));
     }
     report(&checks, output)
-}
-
-/// The pool of the running store.
-fn cluster(options: &ConnectOptions) -> Option<String> {
-    // What is wrong with the store has its own check.
-    let status = Client::connect(options).and_then(|store| store.status()).ok()?;
-    Some(status.cluster).filter(|cluster| !cluster.is_empty())
 }
 
 fn kernel() -> Check {

@@ -53,7 +53,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<()> {
             top::top(&connect(arguments)?, interval, *count, output)
         }
         Command::Doctor(doctor) => doctor::doctor(arguments, doctor, output),
-        Command::Pool(command) => pool::run(command, output),
+        Command::Pool(command) => pool::run(arguments, command, output),
         Command::Spark(command) => spark::run(arguments, command, output),
         Command::RunDemo { arguments: rest } => {
             package::run("plasmon.demo", "the demonstration", rest, arguments)

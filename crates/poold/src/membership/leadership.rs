@@ -3,19 +3,21 @@
 //! The node whose key `leader` is there, made by it under its lease, leads. It lets
 //! [`Leader`] decide about every new view and at its deadlines, and writes the map in a transaction
 //! with three conditions: the map is the one that was seen, no member has joined since, and the key
-//! `leader` is the one that was seen.
+//! `leader` is the one that was seen. What operators ask for goes from etcd in the transaction that
+//! writes the map which shows it, so nothing is done twice.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use plasmon_cluster::leader::{Decision, Observation};
-use plasmon_cluster::{Leader, Map, Refusal};
+use plasmon_cluster::leader::{Command, Decision, Observation};
+use plasmon_cluster::{Leader, Map, Refusal, Slot};
 use plasmon_etcd::{Client, Condition, Error, LeaseId, Operation};
 
 use super::event::Event;
 use super::shared::Shared;
 use crate::clock::now_ms;
+use plasmon_membership::commands::{self, Entry, Order};
 use plasmon_membership::keys::{Key, Keys, Life};
 use plasmon_membership::reports::{self, Reports};
 use plasmon_membership::view::{SeenMap, View};
@@ -23,8 +25,19 @@ use plasmon_membership::view::{SeenMap, View};
 /// The wait after a call that failed, or whose effect is not seen yet.
 const PAUSE: Duration = Duration::from_millis(200);
 
+/// Commands of operators that one map is written with. etcd carries out 128 operations at once.
+const COMMANDS_AT_ONCE: usize = 32;
+
+/// What an operator wants of the node in a slot, and when it was written.
+type Asked = (i64, Slot, Order);
+
 /// The longest wait without a deadline.
 const REST: Duration = Duration::from_secs(3600);
+
+/// The lease of this node, which leads.
+fn own_lease(view: &View) -> Option<LeaseId> {
+    view.leading.and_then(|leading| leading.lease)
+}
 
 /// What the thread works with.
 pub(crate) struct Leadership {
@@ -38,7 +51,6 @@ pub(crate) struct Leadership {
     pub(crate) leader: Option<(i64, Leader)>,
     /// What was last written, and under which lease.
     pub(crate) reported: Option<(LeaseId, Reports)>,
-    pub(crate) alarm: Option<String>,
     pub(crate) refused: BTreeMap<Life, String>,
 }
 
@@ -127,25 +139,33 @@ impl Leadership {
             None => (&first, 0),
         };
         let (members, activations) = (view.members(), view.activations(map));
+        let asked: Vec<Asked> = view.commands().take(COMMANDS_AT_ONCE).collect();
+        let commands: Vec<Command> =
+            asked.iter().map(|(_, slot, order)| order.command(*slot)).collect();
         let seen = Observation {
             map,
             members: &members,
             activations: &activations,
             drained: &[],
-            commands: &[],
+            commands: &commands,
         };
         let now = now_ms();
         let decision = leader.step(now, &seen);
-        self.tell_alarm(&decision);
+        self.tell_alarm(view, key_revision, &decision)?;
         self.tell_refusals(view, &decision.refusals)?;
-        if let Some(proposal) = decision.proposal {
-            let conditions = [
+        if decision.proposal.is_some() || !asked.is_empty() {
+            let mut conditions = vec![
                 Condition::Written(self.keys.of(Key::Map), map_revision),
                 Condition::Written(self.keys.of(Key::Joined), view.joined_revision),
                 Condition::Made(self.keys.of(Key::Leader), key_revision),
             ];
-            let put = Operation::Put(self.keys.of(Key::Map), proposal.encode(), None);
-            let revision = self.etcd.transact(&conditions, &[put])?.revision;
+            let mut operations = Vec::new();
+            if let Some(proposal) = &decision.proposal {
+                let put = Operation::Put(self.keys.of(Key::Map), proposal.encode(), None);
+                operations.push(put);
+            }
+            self.end_commands(view, &asked, &decision, &mut conditions, &mut operations);
+            let revision = self.etcd.transact(&conditions, &operations)?.revision;
             self.wait_for_view(view, revision);
             return Ok(Duration::ZERO);
         }
@@ -153,14 +173,53 @@ impl Leadership {
         Ok(deadline.map_or(REST, Duration::from_millis))
     }
 
-    fn tell_alarm(&mut self, decision: &Decision) {
-        let alarm = decision.alarm.as_ref().map(ToString::to_string);
-        if alarm != self.alarm {
-            if let Some(alarm) = &alarm {
-                self.shared.tell(Event::Trouble(alarm.clone()));
-            }
-            self.alarm = alarm;
+    /// Takes the commands that the leader has decided about out of etcd, or says there why they
+    /// are not carried out. One that is replaced meanwhile keeps the map from being written.
+    fn end_commands(
+        &self,
+        view: &View,
+        asked: &[Asked],
+        decision: &Decision,
+        conditions: &mut Vec<Condition>,
+        operations: &mut Vec<Operation>,
+    ) {
+        for (revision, slot, _) in asked {
+            let key = self.keys.of(Key::Command(*slot));
+            conditions.push(Condition::Written(key.clone(), *revision));
+            let error = decision.command_errors.iter().find(|error| error.slot() == *slot);
+            operations.push(match error {
+                Some(error) => {
+                    let refused = commands::encode(&Entry::Refused(error.to_string()));
+                    Operation::Put(key, refused, own_lease(view))
+                }
+                None => Operation::Delete(key),
+            });
         }
+    }
+
+    /// Tells in etcd why no node is given up, under this node's lease, and when that is over.
+    fn tell_alarm(
+        &mut self,
+        view: &View,
+        key_revision: i64,
+        decision: &Decision,
+    ) -> Result<(), Error> {
+        let alarm = decision.alarm.as_ref().map(ToString::to_string);
+        if alarm == view.alarm {
+            return Ok(());
+        }
+        let key = self.keys.of(Key::Alarm);
+        let operation = match alarm {
+            Some(alarm) => {
+                self.shared.tell(Event::Trouble(alarm.clone()));
+                Operation::Put(key, alarm.into_bytes(), own_lease(view))
+            }
+            None => Operation::Delete(key),
+        };
+        let leads = [Condition::Made(self.keys.of(Key::Leader), key_revision)];
+        let revision = self.etcd.transact(&leads, &[operation])?.revision;
+        self.wait_for_view(view, revision);
+        Ok(())
     }
 
     /// Tells members why they take no part, under their own leases.

@@ -146,7 +146,6 @@ impl Membership {
             out_after_ms: settings.out_after_ms,
             leader: None,
             reported: None,
-            alarm: None,
             refused: BTreeMap::new(),
         };
         let (holder_thread, threads) = (None, Vec::new());

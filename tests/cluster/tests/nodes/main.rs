@@ -4,6 +4,7 @@
 
 mod faults;
 mod node;
+mod operator;
 
 use std::thread;
 use std::time::Duration;

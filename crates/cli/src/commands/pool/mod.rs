@@ -4,27 +4,40 @@
 //!   dev ──► etcd, nodes ──► child: each program runs below `plasmon pool child`, which has the
 //!    │                      kernel end it with this command, however this one ends
 //!    └────► stop: what ends the command
+//!
+//!   status, nodes, forget ──► reach: the pool in its etcd; no node is asked
 //! ```
 
 mod checks;
 mod child;
 mod dev;
 mod etcd;
+mod forget;
 mod node;
+mod nodes;
 mod program;
+mod reach;
+mod status;
 mod stop;
 
 use anyhow::Result;
 
 pub(super) use self::checks::checks;
 pub(super) use self::program::program;
-use crate::arguments::Pool;
+use self::reach::Reach;
+pub(super) use self::reach::cluster;
+use crate::arguments::{Arguments, Pool};
 use crate::output::Output;
 
 /// Runs one of the commands.
-pub(super) fn run(command: &Pool, output: &Output) -> Result<()> {
+pub(super) fn run(arguments: &Arguments, command: &Pool, output: &Output) -> Result<()> {
     match command {
         Pool::Dev(dev) => dev::dev(dev, output),
+        Pool::Status(pool) => status::status(&mut Reach::find(arguments, pool)?, output),
+        Pool::Nodes(pool) => nodes::nodes(&mut Reach::find(arguments, pool)?, output),
+        Pool::Forget(order) => {
+            forget::forget(&mut Reach::find(arguments, &order.pool)?, order, output)
+        }
         Pool::Child(child) => child::become_child(child),
     }
 }

@@ -1,0 +1,106 @@
+//! `plasmon pool status`: a pool as a whole.
+
+use anyhow::Result;
+use plasmon_proto::pool_admin::PoolStatus;
+
+use super::reach::Reach;
+use crate::output::{Output, Paint, count};
+
+/// Prints it.
+pub(super) fn status(pool: &mut Reach, output: &Output) -> Result<()> {
+    let status = pool.look()?.status();
+    let mut document = serde_json::to_value(&status)?;
+    document["cluster"] = pool.address.to_string().into();
+    output.value(&document, || {
+        let address = pool.address.to_string();
+        let lines = rows(&address, &status).into_iter().map(|(key, text, paint)| {
+            let text = paint.map_or_else(|| text.clone(), |paint| output.paint(paint, &text));
+            format!("{}  {text}", output.paint(Paint::Strong, &format!("{key:<7}")))
+        });
+        lines.collect::<Vec<_>>().join("\n")
+    })
+}
+
+fn rows(address: &str, status: &PoolStatus) -> Vec<(&'static str, String, Option<Paint>)> {
+    let bad = |is_bad: bool| is_bad.then_some(Paint::Bad);
+    let mut rows = vec![
+        ("pool", format!("{address}, map {}", status.epoch), None),
+        match &status.leader {
+            Some(name) => ("leader", name.clone(), None),
+            None => ("leader", "none: the map does not change".to_owned(), Some(Paint::Bad)),
+        },
+        ("nodes", nodes_text(status), bad(status.nodes_down > 0)),
+        ("groups", groups_text(status), bad(status.groups_dead > 0)),
+    ];
+    if let Some(alarm) = &status.alarm {
+        let advice = "`plasmon pool forget NODE` forgets one";
+        rows.push(("alarm", format!("{alarm}; {advice}"), Some(Paint::Bad)));
+    }
+    if let Some(problem) = &status.bad_map {
+        rows.push(("map", format!("cannot be used: {problem}"), Some(Paint::Bad)));
+    }
+    for refused in &status.refused {
+        rows.push(("refused", refused.reason.clone(), Some(Paint::Bad)));
+    }
+    rows
+}
+
+fn nodes_text(status: &PoolStatus) -> String {
+    let mut text = format!("{} live", status.nodes_live);
+    for (number, what) in [
+        (status.nodes_draining, "of them draining"),
+        (status.nodes_down, "down"),
+        (status.nodes_out, "out"),
+    ] {
+        if number > 0 {
+            text.push_str(&format!(", {number} {what}"));
+        }
+    }
+    text
+}
+
+fn groups_text(status: &PoolStatus) -> String {
+    let PoolStatus { groups, groups_settled, groups_dead, .. } = status;
+    let mut text = format!("{groups_settled} of {groups} complete");
+    if *groups_dead > 0 {
+        let dead = count(u64::from(*groups_dead), "group");
+        text.push_str(&format!("; {dead} without a live node, whose objects cannot be found"));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_is_said_and_nothing_else() {
+        let well = PoolStatus {
+            epoch: 7,
+            leader: Some("a".to_owned()),
+            nodes_live: 3,
+            groups: 1024,
+            groups_settled: 1024,
+            ..PoolStatus::default()
+        };
+        let found = rows("etcd://h:1", &well);
+        let texts: Vec<&str> = found.iter().map(|(_, text, _)| text.as_str()).collect();
+        assert_eq!(texts, ["etcd://h:1, map 7", "a", "3 live", "1024 of 1024 complete"]);
+        assert!(found.iter().all(|(_, _, paint)| paint.is_none()));
+
+        let ill = PoolStatus {
+            leader: None,
+            nodes_down: 2,
+            groups_dead: 1,
+            alarm: Some("2 nodes are lost".to_owned()),
+            ..well
+        };
+        let found = rows("etcd://h:1", &ill);
+        assert_eq!(found.iter().filter(|(_, _, paint)| paint.is_some()).count(), 4);
+        assert_eq!(found[2].1, "3 live, 2 down");
+        assert!(
+            found[3].1.ends_with("; 1 group without a live node, whose objects cannot be found")
+        );
+        assert!(found[4].1.contains("plasmon pool forget"));
+    }
+}

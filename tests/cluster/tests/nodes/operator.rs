@@ -1,0 +1,107 @@
+//! What an operator sees of whole nodes, and does, with the real command. It asks etcd, and no
+//! node.
+
+use std::process::Command;
+
+use plasmon_testkit::{Etcd, build, until};
+use serde_json::Value;
+
+use crate::node::{Node, nodes};
+
+/// The command, for the pool in this etcd.
+struct Operator {
+    cluster: String,
+}
+
+impl Operator {
+    fn of(etcd: &Etcd) -> Self {
+        let endpoint = etcd.endpoints().remove(0);
+        let endpoint = endpoint.trim_start_matches("http://");
+        Self { cluster: format!("etcd://{endpoint}") }
+    }
+
+    /// What `pool` with these arguments prints, or why it fails.
+    fn pool(&self, arguments: &[&str]) -> Result<Value, String> {
+        let mut command = Command::new(build(&["plasmon-cli"]).join("plasmon"));
+        command.arg("pool").args(arguments).args(["--cluster", &self.cluster, "--json"]);
+        let out = command.output().unwrap();
+        let error = String::from_utf8(out.stderr).unwrap();
+        if out.status.success() {
+            Ok(serde_json::from_slice(&out.stdout).unwrap())
+        } else {
+            Err(error)
+        }
+    }
+
+    fn status(&self) -> Value {
+        self.pool(&["status"]).unwrap()
+    }
+
+    /// The slot of a node: they got theirs in no certain order.
+    fn slot(&self, name: &str) -> u64 {
+        let found = self.pool(&["nodes"]).unwrap();
+        let mut nodes = found["nodes"].as_array().unwrap().iter();
+        nodes.find(|node| node["name"] == name).unwrap()["slot"].as_u64().unwrap()
+    }
+
+    /// The state of each node, by name.
+    fn states(&self) -> Vec<(String, String)> {
+        let found = self.pool(&["nodes"]).unwrap();
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        let nodes = found["nodes"].as_array().unwrap().iter();
+        let mut states: Vec<_> =
+            nodes.map(|node| (text(&node["name"]), text(&node["state"]))).collect();
+        states.sort();
+        states
+    }
+
+    fn is(&self, expected: &[(&str, &str)]) -> bool {
+        let states = self.states();
+        let states = states.iter().map(|(name, state)| (name.as_str(), state.as_str()));
+        states.eq(expected.iter().copied())
+    }
+}
+
+/// Two of three nodes that were lost within half a minute could never be given up: the brake held
+/// for ever, and no command forgot one.
+#[test]
+fn an_operator_sees_lost_nodes_and_forgets_them() {
+    let Some((etcd, mut nodes)) = nodes(3, &[]) else { return };
+    let operator = Operator::of(&etcd);
+    until("all groups are complete", || operator.status()["groups_settled"] == 1024);
+    let status = operator.status();
+    assert_eq!((&status["nodes_live"], &status["alarm"]), (&3.into(), &Value::Null));
+    assert!(status["leader"].as_str().is_some_and(|name| name.starts_with("node")), "{status}");
+    let found = operator.pool(&["nodes"]).unwrap();
+    for node in found["nodes"].as_array().unwrap() {
+        assert_eq!((&node["state"], &node["groups_complete"]), (&"up".into(), &1024.into()));
+    }
+
+    for (arguments, said) in [
+        (["forget", "node1"], "node node1 is up"),
+        (["forget", "node7"], "has no node node7; its nodes are node"),
+    ] {
+        let error = operator.pool(&arguments).unwrap_err();
+        assert!(error.contains(said), "{error}");
+    }
+
+    nodes.drain(1..).for_each(Node::kill);
+    until("the brake holds", || operator.status()["alarm"].is_string());
+    assert!(operator.is(&[("node0", "up"), ("node1", "down"), ("node2", "down")]));
+    let slot = operator.slot("node1");
+    let forgotten = operator.pool(&["forget", "node1"]).unwrap();
+    assert_eq!((&forgotten["slot"], &forgotten["forgotten"]), (&slot.into(), &true.into()));
+    assert_eq!(operator.states().len(), 2);
+    until("the other one is given up", || operator.is(&[("node0", "up"), ("node2", "out")]));
+    assert_eq!(operator.status()["alarm"], Value::Null);
+    operator.pool(&["forget", &operator.slot("node2").to_string()]).unwrap();
+    until("all groups are complete", || operator.status()["groups_settled"] == 1024);
+    assert!(operator.is(&[("node0", "up")]));
+
+    // No node is left that could carry it out.
+    nodes.remove(0).kill();
+    until("the node is gone", || operator.status()["leader"].is_null());
+    let error = operator.pool(&["forget", "node0", "--timeout", "0.2"]).unwrap_err();
+    assert!(error.contains("no node leads the pool"), "{error}");
+    assert!(operator.is(&[("node0", "down")]));
+}
