@@ -88,6 +88,7 @@ mod options;
 mod owner;
 mod payload;
 mod pin;
+mod pool;
 mod process;
 mod put;
 mod queries;
@@ -139,4 +140,7 @@ pub use plasmon_shm::incarnation::Incarnation;
 
 pub use plasmon_proto::message::{Access, ClientInfo, Filter, Notice, Status};
 pub use plasmon_proto::object::{Level, ObjectInfo, ObjectState, Policy, Sizes, Traits, tag};
+pub use plasmon_proto::pool_admin::{
+    NodeState, ObjectPlace, ObjectRecord, PoolNode, PoolStatus, Standing,
+};
 pub use plasmon_proto::{Code, Name, ObjectId};

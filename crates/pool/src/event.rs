@@ -7,7 +7,7 @@ use plasmon_proto::ObjectId;
 pub use plasmon_proto::pool::{Call, Class, Fate, Refusal, Told};
 
 use crate::message::{Envelope, InlineBytes, SegmentRange, TransferNo};
-use crate::record::{Birth, Content};
+use crate::record::{Birth, Content, Place};
 use crate::time::Mono;
 
 /// Names one landing: memory in the node's own store for a copy.
@@ -62,6 +62,13 @@ pub enum Event {
     },
     /// The connection that the segments of a transfer came over was lost.
     Interrupted(TransferNo),
+    /// An operator asks where an object is; answered with [`Effect::Place`].
+    Where {
+        /// Comes back in the answer.
+        number: u64,
+        /// The object.
+        id: ObjectId,
+    },
     /// A deadline passed.
     Time,
 }
@@ -160,5 +167,12 @@ pub enum Effect {
         group: GroupNo,
         /// Since which map it has its acting nodes.
         since: Epoch,
+    },
+    /// The answer to [`Event::Where`].
+    Place {
+        /// The number of the question.
+        number: u64,
+        /// What the directory knows.
+        place: Place,
     },
 }

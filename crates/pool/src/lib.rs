@@ -102,6 +102,7 @@ pub mod message;
 mod node;
 mod origin;
 mod outbox;
+mod places;
 mod pull;
 pub mod record;
 mod serve;

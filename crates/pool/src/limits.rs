@@ -47,6 +47,12 @@ pub const STALL_MS: u64 = 300;
 /// For so long a question is asked before it ends as unreachable.
 pub const UNREACHABLE_MS: u64 = 10_000;
 
+/// For so long an operator's question about an object waits for the primary.
+pub const PLACE_MS: u64 = 3_000;
+
+/// Questions of operators that a node has under way.
+pub const PLACES_MAX: usize = 64;
+
 /// For so long the creation of an id waits for the last copy of its deleted predecessor.
 pub const IN_USE_MS: u64 = 5_000;
 

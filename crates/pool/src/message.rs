@@ -15,7 +15,7 @@ use crate::limits::{
     COPIES_MAX, ENVELOPE_BYTES_MAX, INLINE_BYTES_MAX, INVENTORY_ENTRIES_MAX, MESSAGES_MAX,
     READ_RANGES_MAX, SOURCES_MAX,
 };
-use crate::record::{Birth, Content, Record, Version, is_copies};
+use crate::record::{Birth, Content, Place, Record, Version, is_copies};
 
 /// The versions of the protocol between nodes that this code speaks.
 pub const PROTOCOL: ProtocolRange = ProtocolRange { min: 1, max: 1 };
@@ -369,6 +369,22 @@ pub enum Message {
         /// Data, metadata and attributes.
         bytes: InlineBytes,
     },
+    /// Any node to primary: what does your record of this id say? It changes nothing.
+    Where {
+        /// The object.
+        id: ObjectId,
+        /// Comes back in the answer.
+        question: QuestionNo,
+    },
+    /// The answer to it.
+    Place {
+        /// The object.
+        id: ObjectId,
+        /// The number of the question.
+        question: QuestionNo,
+        /// What the record says.
+        place: Place,
+    },
 }
 
 /// Why bytes are not an envelope.
@@ -453,6 +469,7 @@ impl Message {
             Self::Hold { content, sources, .. } => {
                 content.is_movable() && sources.len() <= COPIES_MAX
             }
+            Self::Place { place, .. } => place.keeps_limits(),
             Self::Opened { copy, .. } => copy.is_none_or(|(_, content)| content.is_movable()),
             Self::Read { ranges, .. } => ranges.len() <= READ_RANGES_MAX,
             Self::Whole { bytes, .. } => bytes.0.len() as u64 <= INLINE_BYTES_MAX,
@@ -479,7 +496,8 @@ impl Message {
             | Self::Open { .. }
             | Self::ReadRefused { .. }
             | Self::EndRead { .. }
-            | Self::Missing { .. } => true,
+            | Self::Missing { .. }
+            | Self::Where { .. } => true,
         }
     }
 }

@@ -14,6 +14,7 @@ use crate::lookup::{Asked, Lookups};
 use crate::message::{Answer, Envelope, HoldOutcome, Message, QuestionNo};
 use crate::origin::{Commit, Requests};
 use crate::outbox::Outbox;
+use crate::places::Places;
 use crate::pull::{Ended, Outcome, Pulls, Wish};
 use crate::record::{Birth, is_copies};
 use crate::serve::Serves;
@@ -34,6 +35,7 @@ pub struct Node {
     pulls: Pulls,
     serves: Serves,
     vouching: Vouching,
+    places: Places,
     /// When to say again which hidden copies are held.
     held_due: Option<Mono>,
 }
@@ -59,6 +61,7 @@ impl Node {
             requests: Requests::new(),
             lookups: Lookups::new(config.first_number()),
             serves: Serves::default(),
+            places: Places::new(config.first_number()),
             held_due: None,
         }
     }
@@ -95,6 +98,7 @@ impl Node {
                 let outcome = self.pulls.interrupted(context!(self, now), transfer);
                 self.pull_ended(now, outcome);
             }
+            Event::Where { number, id } => self.places.ask(context!(self, now), number, id),
             Event::Time => {}
         }
         self.time(now);
@@ -109,6 +113,7 @@ impl Node {
             .chain(self.lookups.next_deadline())
             .chain(self.pulls.next_deadline())
             .chain(self.vouching.next_deadline())
+            .chain(self.places.next_deadline())
             .chain(self.held_due)
             .min()
     }
@@ -122,7 +127,10 @@ impl Node {
         for outcome in self.pulls.time_passed(context!(self, now)) {
             self.pull_ended(now, Some(outcome));
         }
-        self.drop_unwanted(now);
+        self.places.time_passed(context!(self, now));
+        let lookups = &self.lookups;
+        let is_wanted = |wish: &Wish| wish.hold || lookups.class_of(&wish.id).is_some();
+        self.pulls.cancel_unwanted(context!(self, now), is_wanted);
         self.vouch(now);
         self.say_held(now);
     }
@@ -140,16 +148,6 @@ impl Node {
             for (id, birth) in hidden {
                 self.send_held(now, id, birth, HoldOutcome::Held);
             }
-        }
-    }
-
-    /// Ends pulls that no client and no primary wants any more.
-    fn drop_unwanted(&mut self, now: Mono) {
-        let is_wanted = |wish: &&Wish| wish.hold || self.lookups.class_of(&wish.id).is_some();
-        let unwanted: Vec<_> =
-            self.pulls.iter().filter(|wish| !is_wanted(wish)).map(|wish| wish.id).collect();
-        for id in unwanted {
-            self.pulls.cancel(context!(self, now), id);
         }
     }
 
@@ -305,7 +303,8 @@ impl Node {
             | Message::UnheardRecorded { .. }
             | Message::Held { .. }
             | Message::Gone { .. }
-            | Message::Missing { .. } => {
+            | Message::Missing { .. }
+            | Message::Where { .. } => {
                 if is_current {
                     self.directory.message(context!(self, now), from, message);
                 }
@@ -318,7 +317,7 @@ impl Node {
                 self.directory.inventory(cx, from, &groups, &copies, more);
             }
             Message::Yielded { .. } | Message::Inventory { .. } => {}
-            Message::Yield { groups } => self.yield_groups(now, from, &groups),
+            Message::Yield { groups } => survey::yielded(context!(self, now), from, &groups),
             Message::Survey { groups } => self.survey(now, from, &groups),
             // A primary that led the group before may have refused what this one accepts.
             Message::Committed { id, .. } if epoch < self.view.group(Map::group_of(&id)).since => {}
@@ -333,6 +332,9 @@ impl Node {
                 if epoch >= self.view.group(Map::group_of(&id)).since {
                     self.answered(now, id, question, answer);
                 }
+            }
+            Message::Place { id, question, place } => {
+                self.places.answered(context!(self, now), epoch, (id, question), place);
             }
             Message::Deleted { id, birth } => {
                 if let Some(number) = self.requests.deleted(context!(self, now), id, birth) {
@@ -487,14 +489,6 @@ impl Node {
             self.out.tell(Told::Drop { id, birth });
         } else {
             self.send_gone(now, id, birth);
-        }
-    }
-
-    /// Another node asks whether this one knows that it leads these groups no more.
-    fn yield_groups(&mut self, now: Mono, from: Slot, groups: &[(GroupNo, Epoch)]) {
-        let groups = self.view.not_led(groups);
-        if !groups.is_empty() {
-            context!(self, now).send(from, Message::Yielded { groups });
         }
     }
 

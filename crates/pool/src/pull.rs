@@ -187,6 +187,17 @@ impl Pulls {
         }
     }
 
+    /// Ends pulls that no client and no primary wants any more.
+    pub(crate) fn cancel_unwanted(
+        &mut self,
+        cx: &mut Context<'_>,
+        is_wanted: impl Fn(&Wish) -> bool,
+    ) {
+        let unwanted: Vec<_> =
+            self.iter().filter(|wish| !is_wanted(wish)).map(|wish| wish.id).collect();
+        unwanted.into_iter().for_each(|id| self.cancel(cx, id));
+    }
+
     /// Gives up a pull.
     pub(crate) fn cancel(&mut self, cx: &mut Context<'_>, id: ObjectId) {
         self.end(cx, id, true);

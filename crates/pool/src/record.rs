@@ -1,7 +1,9 @@
 //! What the directory knows of one object.
 
+use plasmon_cluster::limits::NODES_MAX;
 use plasmon_cluster::{Epoch, Slot};
 pub use plasmon_proto::pool::{Birth, Content};
+use plasmon_proto::pool_admin::Standing;
 use serde::{Deserialize, Serialize};
 
 use crate::limits::COPIES_MAX;
@@ -59,6 +61,49 @@ impl Record {
 /// Whether so many copies, and at least so many, can be asked for.
 pub(crate) fn is_copies(copies: u8, copies_min: u8) -> bool {
     (1..=COPIES_MAX).contains(&usize::from(copies)) && (1..=copies).contains(&copies_min)
+}
+
+/// What the directory tells of one object.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// Where it is in its life.
+    pub standing: Standing,
+    /// What its record says; `None` without one.
+    pub found: Option<Found>,
+    /// The node that leads the group of the id.
+    pub primary: Option<Slot>,
+}
+
+/// What a record says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Found {
+    /// The incarnation.
+    pub birth: Birth,
+    /// Its bytes.
+    pub content: Content,
+    /// How many copies it should have.
+    pub copies: u8,
+    /// With how many it is acknowledged when there are no more nodes for it.
+    pub copies_min: u8,
+    /// Nodes that keep a copy.
+    pub holders: Vec<Slot>,
+    /// Other nodes that may have one.
+    pub caches: Vec<Slot>,
+}
+
+impl Place {
+    /// Nothing is known.
+    pub(crate) fn unreachable(primary: Option<Slot>) -> Self {
+        Self { standing: Standing::Unreachable, found: None, primary }
+    }
+
+    pub(crate) fn keeps_limits(&self) -> bool {
+        self.found.as_ref().is_none_or(|found| {
+            found.content.is_movable()
+                && found.holders.len() <= COPIES_MAX
+                && found.caches.len() <= NODES_MAX
+        })
+    }
 }
 
 #[cfg(test)]

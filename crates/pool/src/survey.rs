@@ -1,4 +1,4 @@
-//! The pages of an inventory: what a node answers a primary that asks for its copies.
+//! What a node answers a primary: the pages of its inventory, and that it leads no more.
 
 use std::collections::BTreeMap;
 
@@ -45,6 +45,14 @@ pub(crate) fn answer(
     let known = groups.iter().filter(|(no, since)| cx.view.group(*no).since == *since);
     for page in pages(known.copied(), entries) {
         cx.send(primary, page);
+    }
+}
+
+/// Another node asks whether this one knows that it leads these groups no more.
+pub(crate) fn yielded(cx: &mut Context<'_>, from: Slot, groups: &[(GroupNo, Epoch)]) {
+    let groups = cx.view.not_led(groups);
+    if !groups.is_empty() {
+        cx.send(from, Message::Yielded { groups });
     }
 }
 

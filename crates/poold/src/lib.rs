@@ -12,6 +12,7 @@
 //! ```
 //!
 //! * [`core`]: the loop; [`core::Pool`] is a node that runs.
+//! * [`door`]: the socket at which programs ask where objects are.
 //! * [`membership`]: lease, map and turn to lead, in etcd. [`identity`]: what the node keeps on its
 //!   disk.
 //! * `links`: control lanes to the other nodes, and connecting again. `movers`: the threads that
@@ -29,6 +30,7 @@
 mod arguments;
 pub mod clock;
 pub mod core;
+pub mod door;
 pub mod identity;
 mod links;
 pub mod membership;

@@ -32,6 +32,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::arguments::Arguments;
 use crate::core::{Pool, Settings};
+use crate::door::Door;
 use crate::identity::{self, Identity};
 use crate::membership;
 use crate::node_store::{ConnectError, NodeStore, StoreConnection};
@@ -219,6 +220,11 @@ fn take_part(
     };
     let store = NodeStore::new(connection, ended);
     let pool = Pool::start(settings, identity, |_| Box::new(store))?;
+    // Without it everything else works.
+    let door = Door::open(&arguments.socket, pool.asker());
+    if let Err(error) = &door {
+        tracing::warn!("programs cannot ask where objects are: {error}");
+    }
     tracing::info!("listening on {} as {}", pool.address(), arguments.node_name);
     loop {
         match over.recv_timeout(LOOK_EVERY) {

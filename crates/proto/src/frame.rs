@@ -18,6 +18,7 @@ use serde::de::DeserializeOwned;
 
 use crate::limits::FRAME_BYTES_MAX;
 use crate::message::{Push, Reply, Request};
+use crate::pool_admin;
 
 const MAGIC: [u8; 4] = *b"PLSM";
 const FRAMING_VERSION: u16 = 1;
@@ -94,11 +95,7 @@ pub fn encode_push(push: &Push) -> Result<Vec<u8>, BadFrame> {
 
 /// Reads a request and its number from a client's frame.
 pub fn decode_request(frame: &[u8]) -> Result<(u64, Request), BadFrame> {
-    let (kind, number, body) = split(frame)?;
-    if kind != Kind::Request as u8 {
-        return Err(BadFrame::Kind { found: kind });
-    }
-    Ok((number, decode(body)?))
+    decode_of(Kind::Request, frame)
 }
 
 /// Reads what the daemon sent.
@@ -111,6 +108,37 @@ pub fn decode_from_daemon(frame: &[u8]) -> Result<FromDaemon, BadFrame> {
     } else {
         Err(BadFrame::Kind { found: kind })
     }
+}
+
+/// The frame of a request to a pool daemon.
+pub fn encode_admin_request(
+    number: u64,
+    request: &pool_admin::Request,
+) -> Result<Vec<u8>, BadFrame> {
+    encode(Kind::Request, number, request)
+}
+
+/// The frame of a pool daemon's reply.
+pub fn encode_admin_reply(number: u64, reply: &pool_admin::Reply) -> Result<Vec<u8>, BadFrame> {
+    encode(Kind::Reply, number, reply)
+}
+
+/// Reads a request to a pool daemon and its number.
+pub fn decode_admin_request(frame: &[u8]) -> Result<(u64, pool_admin::Request), BadFrame> {
+    decode_of(Kind::Request, frame)
+}
+
+/// Reads a pool daemon's reply and the number of its request.
+pub fn decode_admin_reply(frame: &[u8]) -> Result<(u64, pool_admin::Reply), BadFrame> {
+    decode_of(Kind::Reply, frame)
+}
+
+fn decode_of<T: DeserializeOwned>(wanted: Kind, frame: &[u8]) -> Result<(u64, T), BadFrame> {
+    let (kind, number, body) = split(frame)?;
+    if kind != wanted as u8 {
+        return Err(BadFrame::Kind { found: kind });
+    }
+    Ok((number, decode(body)?))
 }
 
 fn encode(kind: Kind, number: u64, message: &impl Serialize) -> Result<Vec<u8>, BadFrame> {

@@ -1,13 +1,124 @@
 //! What an operator sees of a pool: its nodes, and how it is as a whole.
 //!
-//! The command makes these from what etcd says, the pool daemon from what it knows, and programs
-//! get them as they are.
+//! The command makes nodes and status from what etcd says. Where objects are it asks the pool
+//! daemon of its machine, at a socket of its own beside the store's ([`socket_of`]): each message
+//! is a frame ([`crate::frame`]), and each request has one reply.
 
 use std::fmt;
 
+use std::path::{Path, PathBuf};
+
 use serde::{Deserialize, Serialize};
 
-use crate::pool::Slot;
+use crate::id::ObjectId;
+use crate::pool::{Birth, Slot};
+
+/// The socket of the pool daemon of the store with this socket: `pool.sock` beside `store.sock`,
+/// and `NAME.pool` beside any other.
+pub fn socket_of(store: &Path) -> PathBuf {
+    let name = store.file_name().unwrap_or_default();
+    if name == "store.sock" {
+        return store.with_file_name("pool.sock");
+    }
+    let mut name = name.to_owned();
+    name.push(".pool");
+    store.with_file_name(name)
+}
+
+/// What a program asks a pool daemon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Request {
+    /// Where is this object?
+    Where(ObjectId),
+    /// How is the pool?
+    Status,
+    /// Which nodes does it have?
+    Nodes {
+        /// Those in higher slots than this one; `None`: all.
+        after: Option<Slot>,
+    },
+}
+
+/// What a pool daemon answers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Reply {
+    /// Where the object is.
+    Where(ObjectPlace),
+    /// How the pool is.
+    Status(Box<PoolStatus>),
+    /// [`NODES_PER_PAGE`] nodes at most, in the order of their slots; none: there are no more.
+    Nodes(Vec<PoolNode>),
+}
+
+/// Nodes in one reply: the largest fit into a frame.
+pub const NODES_PER_PAGE: usize = 64;
+
+/// Refused nodes that a pool daemon names.
+pub const REFUSED_MAX: usize = 32;
+
+/// Where a pooled object is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Standing {
+    /// There is none.
+    Absent,
+    /// It was put, and is not accepted yet.
+    Pending,
+    /// It exists.
+    Live,
+    /// It was deleted, and there may be copies.
+    Dead,
+    /// No node has a copy.
+    Lost,
+    /// The pool cannot be asked now, or no node with a copy is up.
+    Unreachable,
+}
+
+impl Standing {
+    /// In one word.
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::Absent => "absent",
+            Self::Pending => "pending",
+            Self::Live => "live",
+            Self::Dead => "dead",
+            Self::Lost => "lost",
+            Self::Unreachable => "unreachable",
+        }
+    }
+}
+
+/// What the directory of the pool knows of an object.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ObjectPlace {
+    /// Where it is in its life.
+    pub standing: Standing,
+    /// The node that keeps the record.
+    pub primary: Option<String>,
+    /// What the record says; `None` without one.
+    pub found: Option<ObjectRecord>,
+}
+
+/// What a record says of an object.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ObjectRecord {
+    /// The incarnation.
+    pub birth: Birth,
+    /// The node where it was made.
+    pub origin: String,
+    /// Bytes of the data.
+    pub data_bytes: u64,
+    /// Bytes of the metadata.
+    pub metadata_bytes: u32,
+    /// How many copies it should have.
+    pub copies: u8,
+    /// With how many a put is content.
+    pub copies_min: u8,
+    /// The nodes that keep a copy.
+    pub holders: Vec<String>,
+    /// Other nodes that may have one, which memory that is short takes.
+    pub caches: Vec<String>,
+}
 
 /// Whether a node takes part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -106,4 +217,17 @@ pub struct PoolStatus {
     pub bad_map: Option<String>,
     /// Nodes that are not let in.
     pub refused: Vec<RefusedNode>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_socket_of_a_pool_daemon_is_that_of_its_store_alone() {
+        let of = |path: &str| socket_of(Path::new(path));
+        assert_eq!(of("/run/plasmon/store.sock"), Path::new("/run/plasmon/pool.sock"));
+        assert_eq!(of("/tmp/a.sock"), Path::new("/tmp/a.sock.pool"));
+        assert_eq!(of("store.sock"), Path::new("pool.sock"));
+    }
 }

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::Subcommand;
 
+use crate::completion;
+
 /// The most nodes of a pool on one machine.
 const DEV_NODES_MAX: u32 = 16;
 
@@ -24,6 +26,14 @@ pub(crate) enum Pool {
     ///
     /// It asks etcd, so it works when no node runs on this machine.
     Nodes(PoolAddress),
+    /// Show which nodes have an object of the pool.
+    ///
+    /// It asks the pool daemon of the running store.
+    Where {
+        /// The name of the object, `@NAMESPACE:NAME`, or its id.
+        #[arg(add = completion::objects())]
+        object: String,
+    },
     /// Give up a node that will not come back, now.
     ///
     /// What other nodes have copies of is copied again; what only this node had is lost. A node

@@ -277,3 +277,32 @@ fn the_processes_of_a_pool_end_when_its_command_is_killed() {
     pool.child.wait().unwrap();
     assert!(processes.iter().all(ends));
 }
+
+#[test]
+fn looking_at_a_pool_that_is_not_there_says_why() {
+    let fixture = fixture();
+    let wrong = [
+        (&["pool", "status"][..], "which pool?"),
+        (&["pool", "nodes", "--cluster", "10.0.0.1:2379"], "etcd://"),
+        (&["pool", "forget", "a", "--cluster", "etcd://h:1/a b"], "cannot be the name"),
+    ];
+    for (arguments, said) in wrong {
+        let out = command(&fixture, arguments).output().unwrap();
+        assert_eq!(out.status.code(), Some(2), "{}", text(&out.stderr));
+        assert!(text(&out.stderr).contains(said), "{}", text(&out.stderr));
+    }
+    let away = "etcd://127.0.0.1:1";
+    for arguments in [&["status"][..], &["nodes"], &["forget", "a"]] {
+        let arguments = [&["pool"], arguments, &["--cluster", away]].concat();
+        let said = fails(&mut command(&fixture, &arguments));
+        assert!(said.contains(away) && said.contains("etcd does not answer"), "{said}");
+    }
+    let out = command(&fixture, &["pool", "where", "@prod:x"]).output().unwrap();
+    assert_eq!(out.status.code(), Some(3), "no store runs: {}", text(&out.stderr));
+
+    let Some(etcd) = Etcd::start() else { return };
+    let endpoint = etcd.endpoints().remove(0);
+    let cluster = format!("etcd://{}/prod", endpoint.trim_start_matches("http://"));
+    let said = fails(&mut command(&fixture, &["pool", "status", "--cluster", &cluster]));
+    assert!(said.contains("there is no pool") && said.contains(&cluster), "{said}");
+}

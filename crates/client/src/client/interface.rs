@@ -7,6 +7,7 @@ use std::time::Duration;
 use plasmon_proto::limits::REQUEST_IDS_MAX;
 use plasmon_proto::message::{Access, ClientInfo, Filter, Request, Status};
 use plasmon_proto::object::{Level, ObjectInfo, ObjectState};
+use plasmon_proto::pool_admin::{ObjectPlace, PoolNode, PoolStatus};
 use plasmon_proto::ring::Submission;
 use plasmon_proto::{Code, Name, ObjectId};
 use plasmon_shm::eventfd::Doorbell;
@@ -20,6 +21,7 @@ use crate::ids::Ids;
 use crate::listing::Listing;
 use crate::options::{ConnectOptions, PutOptions, StartOptions};
 use crate::pin::pin_unmapped;
+use crate::pool;
 use crate::process::Process;
 use crate::start::{default_socket, start};
 use crate::submit::submit;
@@ -460,6 +462,22 @@ impl Client {
     /// The figures of the store.
     pub fn status(&self) -> Result<Status> {
         self.here()?.status()
+    }
+
+    /// Where the copies of an object of the pool are, as the directory of the pool knows it. It
+    /// asks the pool daemon of this machine.
+    pub fn pool_place(&self, id: &ObjectId) -> Result<ObjectPlace> {
+        pool::place(self.socket(), *id)
+    }
+
+    /// The pool that this store belongs to, as its pool daemon has seen it last.
+    pub fn pool_status(&self) -> Result<PoolStatus> {
+        pool::status(self.socket())
+    }
+
+    /// The nodes of the pool, as the pool daemon has seen them last, in the order of their slots.
+    pub fn pool_nodes(&self) -> Result<Vec<PoolNode>> {
+        pool::nodes(self.socket())
     }
 
     /// The connected clients.

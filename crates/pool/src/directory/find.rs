@@ -2,12 +2,13 @@
 
 use plasmon_cluster::Slot;
 use plasmon_proto::ObjectId;
+use plasmon_proto::pool_admin::Standing;
 
 use crate::config::Mutation;
 use crate::directory::led::Led;
 use crate::limits::SOURCES_MAX;
 use crate::message::{Answer, Message, QuestionNo};
-use crate::record::State;
+use crate::record::{Found, Place, Record, State};
 use crate::view::Context;
 
 /// A node asks about an id. What cannot be said for certain is not answered; the node asks again.
@@ -31,6 +32,45 @@ pub(super) fn received(
         Answer::Found { .. } | Answer::Absent | Answer::Deleted | Answer::Lost(_) => {}
     }
     cx.send(from, Message::Answered { id, question, answer });
+}
+
+/// An operator asks where an object is.
+pub(super) fn told(
+    led: &Led,
+    cx: &mut Context<'_>,
+    from: Slot,
+    id: ObjectId,
+    question: QuestionNo,
+) {
+    if let Some(place) = place(led, cx, &id) {
+        cx.send(from, Message::Place { id, question, place });
+    }
+}
+
+/// What the record says of an id. `None`: that is not known for certain.
+fn place(led: &Led, cx: &Context<'_>, id: &ObjectId) -> Option<Place> {
+    let primary = Some(cx.view.me());
+    let Some(record) = led.record(id) else {
+        let standing = Standing::Absent;
+        return led.knows_all(cx).then_some(Place { standing, found: None, primary });
+    };
+    let is_reached = !led.sources(cx, id).is_empty();
+    let standing = match record.state {
+        State::Pending => Standing::Pending,
+        State::Live if is_reached => Standing::Live,
+        State::Live => Standing::Unreachable,
+        State::Dead => Standing::Dead,
+        // Its put was refused; copies of it may be left.
+        State::Withdrawn => Standing::Absent,
+        State::Lost => Standing::Lost,
+    };
+    let holders = record.holders.clone();
+    // What a node had that was forgotten is of no use.
+    let is_cache = |slot: &Slot| !holders.contains(slot) && cx.view.map().node(*slot).is_some();
+    let caches = led.caches_of(id).filter(is_cache).collect();
+    let Record { birth, content, copies, copies_min, .. } = *record;
+    let found = Found { birth, content, copies, copies_min, holders, caches };
+    Some(Place { standing, found: Some(found), primary })
 }
 
 fn answer(led: &Led, cx: &Context<'_>, from: Slot, id: &ObjectId) -> Option<Answer> {

@@ -4,6 +4,7 @@ mod history;
 mod kept;
 mod machine;
 mod network;
+mod places;
 mod random;
 mod silent;
 mod store;

@@ -39,6 +39,9 @@ const AUDIT_MS: u64 = 19_000;
 /// Events that the report of a failure has, unless `EVENTS` says otherwise.
 const EVENTS: u64 = 60;
 
+/// How long the nodes have to say where everything is.
+const PLACES_MS: u64 = 1_000;
+
 /// Ids that clients compete for.
 const FREE_IDS: u8 = 5;
 
@@ -78,6 +81,9 @@ impl World {
             self.run_until(self.now.after_ms(100), false)?;
         }
         self.check_rest()?;
+        self.ask_places()?;
+        self.run_until(self.now.after_ms(PLACES_MS), false)?;
+        self.check_places()?;
         self.history.check()
     }
 

@@ -13,7 +13,7 @@ use crate::config::Mutation;
 use crate::event::{Call, Effect, Event, Fate, Ticket};
 use crate::limits::ISOLATED_MARGIN_MS;
 use crate::message::{Envelope, InlineBytes, SegmentRange, TransferNo};
-use crate::record::Birth;
+use crate::record::{Birth, Place};
 use crate::time::Mono;
 
 use super::history::{History, OperationNo};
@@ -88,6 +88,8 @@ pub(super) struct World {
     pub(super) maps: Vec<(Mono, Arc<Map>)>,
     last_map: Mono,
     activations: Vec<Activation>,
+    /// What nodes answered about where objects are.
+    pub(super) places: BTreeMap<u64, Place>,
     queue: BinaryHeap<Reverse<(Mono, u64)>>,
     whats: BTreeMap<u64, What>,
     order: u64,
@@ -121,6 +123,7 @@ impl World {
             maps: vec![(Mono(0), Arc::new(Map::default()))],
             last_map: Mono(0),
             activations: Vec::new(),
+            places: BTreeMap::new(),
             queue: BinaryHeap::new(),
             whats: BTreeMap::new(),
             order: 0,
@@ -350,6 +353,9 @@ impl World {
                 if serves.remove(&(peer, transfer)).is_none() {
                     return Err("ended what was not served".into());
                 }
+            }
+            Effect::Place { number, place } => {
+                self.places.insert(number, place);
             }
             Effect::Report { group, since } => {
                 if self.machines[at].reaches_etcd {

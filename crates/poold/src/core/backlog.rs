@@ -77,7 +77,8 @@ fn object_of(effect: &Effect) -> Option<ObjectId> {
         | Effect::Seal { .. }
         | Effect::Abandon(_)
         | Effect::EndServe { .. }
-        | Effect::Report { .. } => None,
+        | Effect::Report { .. }
+        | Effect::Place { .. } => None,
     }
 }
 

@@ -1,7 +1,10 @@
 //! How other threads reach the core.
 
 use std::sync::Arc;
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::{Sender, SyncSender};
+
+use plasmon_pool::record::Place;
+use plasmon_proto::ObjectId;
 
 use crate::membership;
 use crate::movers::Done;
@@ -13,6 +16,8 @@ pub(super) enum Incoming {
     Membership(membership::Event),
     Mover(Done),
     Store(StoreEvent),
+    /// An operator asks where an object is.
+    Where(ObjectId, SyncSender<Place>),
     End,
 }
 

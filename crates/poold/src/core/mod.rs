@@ -25,17 +25,20 @@ mod run;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{SyncSender, channel};
 use std::thread::JoinHandle;
 
+use plasmon_membership::Snapshot;
 use plasmon_net::handshake::Token;
 use plasmon_net::tcp::TcpListener;
+use plasmon_pool::record::Place;
+use plasmon_proto::ObjectId;
 
 pub use self::inbox::Inbox;
 use self::inbox::Incoming;
 use self::run::{Core, Parts, STORE, Start, WAKER};
 use crate::identity::Identity;
-use crate::membership::{self, Membership};
+use crate::membership::{self, Membership, Observer};
 use crate::movers::{DoneSink, Movers};
 use crate::poll::{Interest, Poll, Waker};
 use crate::store::Store;
@@ -55,10 +58,31 @@ pub struct Settings {
     pub movers: usize,
 }
 
+/// Asks a node that runs, from any thread.
+#[derive(Clone, Debug)]
+pub struct Asker {
+    inbox: Inbox,
+    membership: Observer,
+}
+
+impl Asker {
+    /// Asks where an object is. Without an answer the sender is dropped: the node does not take
+    /// part yet, or ends.
+    pub fn ask(&self, id: ObjectId, answer: SyncSender<Place>) {
+        self.inbox.put(Incoming::Where(id, answer));
+    }
+
+    /// What etcd says of the pool, as far as this node has seen it.
+    pub fn pool(&self) -> Snapshot {
+        self.membership.snapshot()
+    }
+}
+
 /// A node that runs.
 #[derive(Debug)]
 pub struct Pool {
     inbox: Inbox,
+    membership: Observer,
     address: SocketAddr,
     thread: Option<JoinHandle<Option<Membership>>>,
 }
@@ -97,13 +121,19 @@ impl Pool {
         let to_core = inbox.clone();
         let sink = Arc::new(move |event| to_core.put(Incoming::Membership(event)));
         let membership = Membership::start(membership, identity, sink)?;
+        let observer = membership.observer();
         let core = Core::new(
             Parts { poll, waker, receiver, membership, movers, store },
             Start { listener: Some(listener), name, token, boot, capacity_bytes },
         );
         let run = move || core.run();
         let thread = std::thread::Builder::new().name("pool-core".to_owned()).spawn(run)?;
-        Ok(Self { inbox, address, thread: Some(thread) })
+        Ok(Self { inbox, membership: observer, address, thread: Some(thread) })
+    }
+
+    /// What asks this node.
+    pub fn asker(&self) -> Asker {
+        Asker { inbox: self.inbox.clone(), membership: self.membership.clone() }
     }
 
     /// Where the node listens.

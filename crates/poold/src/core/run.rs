@@ -1,15 +1,18 @@
 //! The loop of the core: events go to the node, and its effects are carried out.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::Duration;
 
 use plasmon_cluster::{Map, Slot};
 use plasmon_net::handshake::{Cluster, Local, NodeIdentity, ProtocolRange, Token};
 use plasmon_net::tcp::TcpListener;
 use plasmon_pool::message::{PROTOCOL, TransferNo};
+use plasmon_pool::record::Place;
 use plasmon_pool::{Config, Effect, Event, Mono, Node, Ticket};
+use plasmon_proto::ObjectId;
 
 use super::backlog::Backlog;
 use super::early::Early;
@@ -74,6 +77,10 @@ pub(super) struct Core {
     backlog: Backlog,
     openings: Openings,
     running: Option<Running>,
+    /// Connections that wait to hear where an object is, by the numbers of their questions.
+    questions: BTreeMap<u64, SyncSender<Place>>,
+    /// The number of the last one.
+    question: u64,
     /// Whether the store has told every copy: before that the node would answer as if it had none.
     is_ready: bool,
     /// The newest map that came before that.
@@ -103,6 +110,8 @@ impl Core {
             backlog: Backlog::default(),
             openings: Openings::default(),
             running: None,
+            questions: BTreeMap::new(),
+            question: 0,
             is_ready: false,
             newest: None,
             lease: None,
@@ -194,6 +203,7 @@ impl Core {
             Incoming::End => self.is_over = true,
             Incoming::Membership(event) => return self.member(event),
             Incoming::Store(event) => return self.hear(event),
+            Incoming::Where(id, answer) => self.ask(id, answer),
             Incoming::Mover(Done::Arrived { transfer, segment, intact, memory }) => {
                 if let Some(memory) = memory {
                     self.returned(transfer, memory);
@@ -388,8 +398,25 @@ impl Core {
                 self.openings.end(peer, transfer);
                 self.movers.end_serve(peer, transfer);
             }
+            Effect::Place { number, place } => {
+                // The connection that asked may have ended; it has room for its answer.
+                if let Some(answer) = self.questions.remove(&number) {
+                    let _ = answer.try_send(place);
+                }
+            }
             Effect::Report { group, since } => self.membership.report(group, since),
         }
+    }
+
+    /// Asks the node where an object is. Before it takes part the answer is dropped at once.
+    fn ask(&mut self, id: ObjectId, answer: SyncSender<Place>) {
+        if !self.is_ready || self.running.is_none() {
+            return;
+        }
+        self.question += 1;
+        let number = self.question;
+        self.questions.insert(number, answer);
+        self.step(Event::Where { number, id });
     }
 
     fn end_landing(&mut self, ticket: Ticket, ending: Ending) {

@@ -33,7 +33,7 @@ use std::thread::JoinHandle;
 use plasmon_cluster::node::BadMember;
 use plasmon_cluster::{Epoch, GroupNo, Member, NodeUuid, ProtocolRange};
 use plasmon_etcd::{Client, Condition, Operation, Options};
-use plasmon_membership::{BadClusterName, Key, Keys, Life, reports};
+use plasmon_membership::{BadClusterName, Key, Keys, Life, Snapshot, reports};
 
 pub use self::event::Event;
 use self::leadership::Leadership;
@@ -85,6 +85,18 @@ pub enum Error {
     /// The machine is out of something: try again.
     #[error(transparent)]
     Io(#[from] io::Error),
+}
+
+/// What etcd says of the pool, as far as this node has seen it.
+#[derive(Clone, Debug)]
+pub struct Observer(Arc<Shared>);
+
+impl Observer {
+    /// All of it; nothing before the first look.
+    pub fn snapshot(&self) -> Snapshot {
+        let view = self.0.look(|state| state.view.clone());
+        view.map_or_else(Snapshot::default, |view| Snapshot::of(&view))
+    }
 }
 
 /// A node that takes part, or tries to.
@@ -169,6 +181,11 @@ impl Membership {
     /// What tells this start of the node from others.
     pub fn incarnation(&self) -> u64 {
         self.life.incarnation
+    }
+
+    /// What looks at it from other threads.
+    pub fn observer(&self) -> Observer {
+        Observer(self.shared.clone())
     }
 
     /// Reports to the leader that the node leads a group and all acting nodes have every record.

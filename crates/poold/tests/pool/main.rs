@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends at what it does not expect")]
 
+mod door;
 mod double;
 mod relay;
 

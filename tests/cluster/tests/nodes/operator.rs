@@ -105,3 +105,39 @@ fn an_operator_sees_lost_nodes_and_forgets_them() {
     assert!(error.contains("no node leads the pool"), "{error}");
     assert!(operator.is(&[("node0", "down")]));
 }
+
+#[test]
+fn an_operator_sees_where_the_copies_of_an_object_are() {
+    let Some((etcd, mut nodes)) = nodes(3, &[]) else { return };
+    let operator = Operator::of(&etcd);
+    until("all groups are complete", || operator.status()["groups_settled"] == 1024);
+    let place = |node: &Node, object: &str| {
+        let mut command = Command::new(build(&["plasmon-cli"]).join("plasmon"));
+        command.args(["pool", "where", object, "--json", "--socket"]).arg(node.client.socket());
+        let out = command.output().unwrap();
+        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+        serde_json::from_slice::<Value>(&out.stdout).unwrap()
+    };
+    let keeps = |node: &Node| {
+        let holders = place(node, "@prod:sales")["found"]["holders"].clone();
+        let holders = holders.as_array().unwrap().iter();
+        let mut names: Vec<_> = holders.map(|name| name.as_str().unwrap().to_owned()).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(place(&nodes[1], "@prod:sales")["standing"], "absent");
+    let data = vec![1; 100_000];
+    nodes[0].client.put(&data, &crate::named("@prod:sales", 2)).unwrap();
+    for node in &nodes {
+        let found = place(node, "@prod:sales");
+        assert_eq!((&found["standing"], &found["found"]["copies"]), (&"live".into(), &2.into()));
+        assert_eq!(
+            (&found["found"]["origin"], &found["found"]["data_bytes"]),
+            (&"node0".into(), &100_000.into())
+        );
+        assert!(keeps(node).len() == 2 && keeps(node).contains(&"node0".to_owned()), "{found}");
+    }
+
+    nodes.remove(0).kill();
+    until("the copy is made again", || keeps(&nodes[0]) == ["node1", "node2"]);
+}

@@ -6,6 +6,7 @@
 //!    └────► stop: what ends the command
 //!
 //!   status, nodes, forget ──► reach: the pool in its etcd; no node is asked
+//!   where ──► the pool daemon of the running store
 //! ```
 
 mod checks;
@@ -15,6 +16,7 @@ mod etcd;
 mod forget;
 mod node;
 mod nodes;
+mod place;
 mod program;
 mod reach;
 mod status;
@@ -27,6 +29,7 @@ pub(super) use self::program::program;
 use self::reach::Reach;
 pub(super) use self::reach::cluster;
 use crate::arguments::{Arguments, Pool};
+use crate::commands::connection;
 use crate::output::Output;
 
 /// Runs one of the commands.
@@ -35,6 +38,7 @@ pub(super) fn run(arguments: &Arguments, command: &Pool, output: &Output) -> Res
         Pool::Dev(dev) => dev::dev(dev, output),
         Pool::Status(pool) => status::status(&mut Reach::find(arguments, pool)?, output),
         Pool::Nodes(pool) => nodes::nodes(&mut Reach::find(arguments, pool)?, output),
+        Pool::Where { object } => place::place(&connection::connect(arguments)?, object, output),
         Pool::Forget(order) => {
             forget::forget(&mut Reach::find(arguments, &order.pool)?, order, output)
         }

@@ -1,0 +1,106 @@
+//! Questions to the pool daemon of this machine, at its own socket: where an object is, and how the
+//! pool is.
+
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use plasmon_proto::pool_admin::{ObjectPlace, PoolNode, PoolStatus, Reply, Request, socket_of};
+use plasmon_proto::{Code, ObjectId, frame};
+use plasmon_shm::socket::Connection;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+
+use crate::error::{Error, Result};
+
+/// The pool daemon answers within 5 s.
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+
+/// Where an object is.
+pub(crate) fn place(store: &Path, id: ObjectId) -> Result<ObjectPlace> {
+    const DOING: &str = "asking where an object is";
+    let ask = || match Door::open(store, DOING)?.ask(&Request::Where(id))? {
+        Reply::Where(place) => Ok(place),
+        _ => Err(Error::unexpected(DOING)),
+    };
+    ask().map_err(|error: Error| error.with_id(id))
+}
+
+/// The pool as a whole.
+pub(crate) fn status(store: &Path) -> Result<PoolStatus> {
+    const DOING: &str = "asking for the status of the pool";
+    match Door::open(store, DOING)?.ask(&Request::Status)? {
+        Reply::Status(status) => Ok(*status),
+        _ => Err(Error::unexpected(DOING)),
+    }
+}
+
+/// The nodes of the pool, in the order of their slots.
+pub(crate) fn nodes(store: &Path) -> Result<Vec<PoolNode>> {
+    const DOING: &str = "asking for the nodes of the pool";
+    let door = Door::open(store, DOING)?;
+    let mut nodes: Vec<PoolNode> = Vec::new();
+    loop {
+        let after = nodes.last().map(|node| node.slot);
+        match door.ask(&Request::Nodes { after })? {
+            Reply::Nodes(page) if page.is_empty() => return Ok(nodes),
+            Reply::Nodes(page) if page.iter().all(|node| Some(node.slot) > after) => {
+                nodes.extend(page);
+            }
+            _ => return Err(Error::unexpected(DOING)),
+        }
+    }
+}
+
+/// A connection to the pool daemon of a store.
+struct Door {
+    connection: Connection,
+    doing: &'static str,
+}
+
+impl Door {
+    fn open(store: &Path, doing: &'static str) -> Result<Self> {
+        let connection = Connection::connect(&socket_of(store)).map_err(|e| failed(doing, e))?;
+        let peer = connection.peer().map_err(|error| failed(doing, error))?;
+        if peer.uid != rustix::process::geteuid().as_raw() {
+            let detail = "the socket of the pool daemon belongs to another user";
+            return Err(Error::new(Code::NotPermitted, doing).with_detail(detail));
+        }
+        for which in [Timeout::Recv, Timeout::Send] {
+            set_socket_timeout(&connection, which, Some(ANSWER_WITHIN))
+                .map_err(|error| failed(doing, error.into()))?;
+        }
+        Ok(Self { connection, doing })
+    }
+
+    fn ask(&self, request: &Request) -> Result<Reply> {
+        let of_frame = |bad| Error::of_frame(self.doing, &bad);
+        let request = frame::encode_admin_request(1, request).map_err(of_frame)?;
+        self.connection.send(&request, &[]).map_err(|error| failed(self.doing, error))?;
+        let mut bytes = Vec::new();
+        let received = self.connection.recv(&mut bytes, true);
+        if received.map_err(|error| failed(self.doing, error))?.bytes == 0 {
+            return Err(away(self.doing));
+        }
+        match frame::decode_admin_reply(&bytes).map_err(of_frame)? {
+            (1, reply) => Ok(reply),
+            _ => Err(Error::unexpected(self.doing)),
+        }
+    }
+}
+
+fn failed(doing: &'static str, error: io::Error) -> Error {
+    match error.kind() {
+        io::ErrorKind::NotFound
+        | io::ErrorKind::ConnectionRefused
+        | io::ErrorKind::ConnectionReset
+        | io::ErrorKind::BrokenPipe
+        | io::ErrorKind::WouldBlock => away(doing),
+        _ => Error::io(doing, error),
+    }
+}
+
+fn away(doing: &'static str) -> Error {
+    Error::new(Code::Unreachable, doing).with_detail(
+        "no pool daemon answers for this store: it belongs to no pool, or the daemon is starting",
+    )
+}

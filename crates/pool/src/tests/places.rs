@@ -1,0 +1,52 @@
+//! What operators are told where objects are, when all is quiet.
+
+use plasmon_proto::pool_admin::Standing;
+
+use crate::event::Event;
+use crate::limits::PLACES_MAX;
+
+use super::world::World;
+
+impl World {
+    /// Asks every node about as many ids as it may be asked at a time. The
+    /// answers come with the next events.
+    pub(super) fn ask_places(&mut self) -> Result<(), String> {
+        for (index, id) in self.ids.clone().into_iter().take(PLACES_MAX).enumerate() {
+            for at in 0..self.machines.len() {
+                let number = (index * self.machines.len() + at) as u64;
+                self.give(at, Event::Where { number, id })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// In quiet times all nodes are told the same, and what they are told is there.
+    pub(super) fn check_places(&self) -> Result<(), String> {
+        for (index, id) in self.ids.iter().take(PLACES_MAX).enumerate() {
+            let mut told = Vec::new();
+            for at in 0..self.machines.len() {
+                let number = (index * self.machines.len() + at) as u64;
+                let place = self.places.get(&number);
+                told.push(place.ok_or_else(|| format!("{at} was not told where {id} is"))?);
+            }
+            let first = told[0];
+            if told.iter().any(|place| *place != first) {
+                return Err(format!("nodes are told different places of {id}: {told:?}"));
+            }
+            match (&first.found, first.standing) {
+                (_, Standing::Unreachable) => return Err(format!("{id} is unreachable")),
+                (None, Standing::Absent) => {}
+                (None, _) => return Err(format!("{id} has no record: {first:?}")),
+                (Some(found), Standing::Live) => {
+                    let has = |at: usize| self.machines[at].store.has(id, found.birth);
+                    if let Some(slot) = found.holders.iter().find(|slot| !has(usize::from(slot.0)))
+                    {
+                        return Err(format!("{slot} is said to keep {id}, and has it not"));
+                    }
+                }
+                (Some(_), _) => {}
+            }
+        }
+        Ok(())
+    }
+}

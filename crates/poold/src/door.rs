@@ -1,0 +1,214 @@
+//! The socket at which programs of this user ask what the pool knows: `pool.sock` beside the
+//! store's.
+//!
+//! ```text
+//!   program ── request ──►  thread of the connection ── question ──►  core ──►  node
+//!           ◄── reply ───            │           ◄── place ────────────┘
+//!                                    └── names of the nodes, from the map
+//! ```
+//!
+//! The core only passes questions on, and never waits for a connection: an answer has its place in
+//! a channel. Bytes that are no request end their connection, and nothing else.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use plasmon_pool::limits::PLACE_MS;
+use plasmon_pool::record::{Found, Place};
+use plasmon_proto::ObjectId;
+use plasmon_proto::frame;
+use plasmon_proto::pool_admin::{
+    NODES_PER_PAGE, ObjectPlace, ObjectRecord, REFUSED_MAX, Reply, Request, Standing, socket_of,
+};
+use plasmon_shm::socket::{Connection, Listener};
+use plasmon_shm::socket_folder;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{Shutdown, shutdown};
+
+use crate::core::Asker;
+
+/// Connections at one time; a further one is ended at once.
+const CONNECTIONS_MAX: usize = 32;
+
+/// A connection that says nothing for so long ends.
+const IDLE: Duration = Duration::from_secs(60);
+
+/// A program that does not take its reply for so long is given up.
+const SEND_WITHIN: Duration = Duration::from_secs(5);
+
+/// The node answers within [`PLACE_MS`]; without a node that runs there is no answer.
+const ANSWER_WITHIN: Duration = Duration::from_millis(PLACE_MS + 2_000);
+
+/// The socket belongs to its owner alone.
+const MODE: u32 = 0o600;
+
+/// The open socket; it ends with the value.
+#[derive(Debug)]
+pub struct Door {
+    path: PathBuf,
+    listener: Arc<Listener>,
+    open: Arc<Mutex<Open>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// The connections, to be ended with the socket.
+#[derive(Debug, Default)]
+struct Open {
+    connections: BTreeMap<u64, OwnedFd>,
+    next: u64,
+    is_over: bool,
+}
+
+impl Door {
+    /// Opens the socket that belongs to the store with this one.
+    pub fn open(store: &Path, node: Asker) -> io::Result<Self> {
+        socket_folder::prepare(store)?;
+        let path = socket_of(store);
+        let listener = Listener::bind(&path, MODE).map_err(io::Error::other)?;
+        let (listener, open) = (Arc::new(listener), Arc::new(Mutex::<Open>::default()));
+        let accepting = (listener.clone(), open.clone());
+        let run = move || accept(&accepting.0, &accepting.1, &node);
+        let thread = std::thread::Builder::new().name("pool-door".to_owned()).spawn(run)?;
+        Ok(Self { path, listener, open, thread: Some(thread) })
+    }
+}
+
+impl Drop for Door {
+    fn drop(&mut self) {
+        let connections = {
+            let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+            open.is_over = true;
+            std::mem::take(&mut open.connections)
+        };
+        // It wakes the thread that accepts. A socket that has ended is at its end already.
+        let _ = shutdown(&*self.listener, Shutdown::Both);
+        for connection in connections.values() {
+            let _ = shutdown(connection, Shutdown::Both);
+        }
+        if let Some(thread) = self.thread.take() {
+            // A thread that panicked has said so itself.
+            let _ = thread.join();
+        }
+        // The lock is still held, so it is this one. The next start replaces a file that stays.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+fn accept(listener: &Listener, open: &Arc<Mutex<Open>>, node: &Asker) {
+    loop {
+        let connection = listener.accept();
+        let mut state = open.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.is_over {
+            return;
+        }
+        let Ok(connection) = connection else {
+            drop(state);
+            // The process may be out of descriptors; the loop must not turn without rest.
+            std::thread::sleep(Duration::from_millis(100));
+            continue;
+        };
+        if state.connections.len() >= CONNECTIONS_MAX || !is_owner(&connection) {
+            continue;
+        }
+        let Ok(second) = connection.duplicate() else { continue };
+        let number = state.next;
+        state.next += 1;
+        state.connections.insert(number, second);
+        drop(state);
+        let (open, node) = (open.clone(), node.clone());
+        let close = {
+            let open = open.clone();
+            move || {
+                let mut state = open.lock().unwrap_or_else(PoisonError::into_inner);
+                state.connections.remove(&number);
+            }
+        };
+        let failed = close.clone();
+        let run = move || {
+            serve(&connection, &node);
+            close();
+        };
+        let builder = std::thread::Builder::new().name("pool-asker".to_owned());
+        if builder.spawn(run).is_err() {
+            failed();
+        }
+    }
+}
+
+fn is_owner(connection: &Connection) -> bool {
+    let own = rustix::process::geteuid().as_raw();
+    connection.peer().is_ok_and(|peer| peer.uid == own)
+}
+
+/// Answers one request after the other, until the connection ends or breaks a rule.
+fn serve(connection: &Connection, node: &Asker) {
+    let timeouts = [(Timeout::Recv, IDLE), (Timeout::Send, SEND_WITHIN)];
+    if timeouts
+        .iter()
+        .any(|(which, time)| set_socket_timeout(connection, *which, Some(*time)).is_err())
+    {
+        return;
+    }
+    let mut bytes = Vec::new();
+    loop {
+        let Ok(message) = connection.recv(&mut bytes, true) else { return };
+        let is_request = message.bytes > 0 && !message.truncated && message.fds.is_empty();
+        let Some((number, request)) =
+            frame::decode_admin_request(&bytes).ok().filter(|_| is_request)
+        else {
+            return;
+        };
+        let reply = answer(node, request);
+        let sent = frame::encode_admin_reply(number, &reply)
+            .is_ok_and(|reply| connection.send(&reply, &[]).is_ok());
+        if !sent {
+            return;
+        }
+    }
+}
+
+fn answer(node: &Asker, request: Request) -> Reply {
+    match request {
+        Request::Where(id) => Reply::Where(place(node, id)),
+        Request::Status => {
+            let mut status = node.pool().status();
+            status.refused.truncate(REFUSED_MAX);
+            Reply::Status(Box::new(status))
+        }
+        Request::Nodes { after } => {
+            let nodes = node.pool().nodes().into_iter();
+            let after = nodes.filter(|node| Some(node.slot) > after);
+            Reply::Nodes(after.take(NODES_PER_PAGE).collect())
+        }
+    }
+}
+
+/// Where an object is, with the names of the nodes.
+fn place(node: &Asker, id: ObjectId) -> ObjectPlace {
+    let (sender, answer) = sync_channel(1);
+    node.ask(id, sender);
+    let Ok(Place { standing, found, primary }) = answer.recv_timeout(ANSWER_WITHIN) else {
+        return ObjectPlace { standing: Standing::Unreachable, primary: None, found: None };
+    };
+    let map = node.pool().map.unwrap_or_default();
+    let name = |slot| {
+        map.node(slot).map_or_else(|| format!("slot {slot}"), |node| node.member.name.clone())
+    };
+    let record = |found: Found| ObjectRecord {
+        birth: found.birth,
+        origin: name(found.birth.slot),
+        data_bytes: found.content.data_bytes,
+        metadata_bytes: found.content.metadata_bytes,
+        copies: found.copies,
+        copies_min: found.copies_min,
+        holders: found.holders.into_iter().map(name).collect(),
+        caches: found.caches.into_iter().map(name).collect(),
+    };
+    ObjectPlace { standing, primary: primary.map(name), found: found.map(record) }
+}
