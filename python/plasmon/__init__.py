@@ -56,6 +56,7 @@ from plasmon._native import (
     __version__,
     default_socket,
 )
+from plasmon._pool import Place, Pool, PoolNode, PoolStatus
 from plasmon._sort import Sorted, sort, sort_partition
 from plasmon._store import Daemon, Store, Subscription, connect, start
 from plasmon.objects import (
@@ -107,7 +108,11 @@ __all__ = [
     "ObjectList",
     "OutOfDescriptors",
     "PickleRefused",
+    "Place",
     "PlasmonError",
+    "Pool",
+    "PoolNode",
+    "PoolStatus",
     "QuotaExceeded",
     "Scope",
     "SerializationContext",

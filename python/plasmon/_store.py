@@ -26,6 +26,7 @@ from plasmon._info import (
 from plasmon._ingest import ingest
 from plasmon._memory_pool import memory_pool, pooled
 from plasmon._native import ObjectId, Scope
+from plasmon._pool import Pool
 
 if TYPE_CHECKING:
     from plasmon._sort import Sorted
@@ -273,13 +274,18 @@ class Store(_native.Store):
 
     def status(self) -> Status:
         """The metrics of the store."""
-        return cast(Status, known(Status, self._status_fields()))
+        return cast(Status, known(Status, self._fields("status")))
 
     def clients(self) -> _Clients:
         """The connected clients."""
         access = {"ReadWrite": "rw", "ReadOnly": "ro"}
-        found = self._clients_fields()
+        found = self._fields("clients")
         return [known(ClientInfo, {**one, "access": access[one["access"]]}) for one in found]
+
+    @property
+    def pool(self) -> Pool:
+        """The pool that this store belongs to: its status, its nodes, and where objects are."""
+        return Pool(self)
 
     def sort(self, data: Any, by: Any, *, namespace: str = "", **options: Any) -> Sorted:
         """Sorts tables of this store, by id or by name, or any others, into this store.

@@ -2,9 +2,10 @@
 //!
 //! `plasmon._info` makes data classes from them.
 
-use plasmon_client::{Error, Level, ObjectInfo, Policy};
+use plasmon_client::{Client, Code, Error, Level, ObjectId, ObjectInfo, Policy};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
+use serde_json::Value;
 
 use crate::error::raised;
 use crate::id::Id;
@@ -34,6 +35,24 @@ pub(crate) fn level(level: Level) -> &'static str {
     level.key()
 }
 
+/// What the store or its pool daemon says of this.
+pub(crate) fn fields(client: &Client, what: &str, id: Option<ObjectId>) -> Result<Value, Error> {
+    fn value(fields: impl serde::Serialize) -> Result<Value, Error> {
+        let failed = |error: serde_json::Error| {
+            Error::new(Code::Unsupported, "describing").with_detail(error.to_string())
+        };
+        serde_json::to_value(fields).map_err(failed)
+    }
+    match (what, id) {
+        ("status", None) => value(client.status()?),
+        ("clients", None) => value(client.clients()?),
+        ("pool_status", None) => value(client.pool_status()?),
+        ("pool_nodes", None) => value(client.pool_nodes()?),
+        ("pool_place", Some(id)) => value(client.pool_place(&id)?),
+        _ => Err(Error::new(Code::BadRequest, "describing").with_detail(what)),
+    }
+}
+
 /// Anything that serde can describe, as dicts, lists, numbers and strings.
 pub(crate) fn plain<'py>(
     py: Python<'py>,
@@ -41,7 +60,7 @@ pub(crate) fn plain<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let text = serde_json::to_string(value).map_err(|error| {
         let text = error.to_string();
-        raised(py, &Error::new(plasmon_client::Code::Unsupported, "describing").with_detail(text))
+        raised(py, &Error::new(Code::Unsupported, "describing").with_detail(text))
     })?;
     py.import("json")?.getattr("loads")?.call1((text,))
 }

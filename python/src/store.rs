@@ -617,18 +617,17 @@ impl Store {
         found.into_iter().map(|info| describe::object(py, info)).collect()
     }
 
-    /// What status() makes a Status of.
-    #[pyo3(name = "_status_fields")]
-    fn status_fields<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let status = ask(py, || self.client.status())?;
-        describe::plain(py, &status)
-    }
-
-    /// What clients() makes ClientInfos of.
-    #[pyo3(name = "_clients_fields")]
-    fn clients_fields<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let clients = ask(py, || self.client.clients())?;
-        describe::plain(py, &clients)
+    /// What status(), clients() and the methods of pool make their answers of.
+    #[pyo3(name = "_fields", signature = (what, id = None, namespace = ""))]
+    fn fields<'py>(
+        &self,
+        py: Python<'py>,
+        what: &str,
+        id: Option<&Bound<'py, PyAny>>,
+        namespace: &str,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let id = id.map(|id| one_id(id, namespace)).transpose()?;
+        describe::plain(py, &ask(py, || describe::fields(&self.client, what, id))?)
     }
 
     /// BLAKE3 of the object's data and metadata, 32 bytes, computed once by the store.

@@ -125,3 +125,9 @@ def test_a_put_without_its_pool_daemon_is_unreachable_and_leaves_nothing(pooled)
             with pytest.raises(plasmon.Unreachable):
                 done.result(DEADLINE_S)
     assert pooled.list() == []
+
+
+def test_a_store_without_a_pool_daemon_knows_nothing_of_its_pool(store):
+    for ask in (store.pool.status, store.pool.nodes, lambda: store.pool.where("@prod:x")):
+        with pytest.raises(plasmon.Unreachable):
+            ask()

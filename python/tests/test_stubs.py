@@ -110,8 +110,8 @@ def test_the_data_classes_have_the_fields_that_the_daemon_sends(store):
     import dataclasses
 
     status = {field.name for field in dataclasses.fields(plasmon.Status)}
-    assert status == store._status_fields().keys()
+    assert status == store._fields("status").keys()
     client = {field.name for field in dataclasses.fields(plasmon.ClientInfo)}
-    assert client == store._clients_fields()[0].keys()
+    assert client == store._fields("clients")[0].keys()
     info = store._stat_fields(store.put(b""))
     assert len(info) == len(dataclasses.fields(plasmon.ObjectInfo))

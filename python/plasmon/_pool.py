@@ -1,0 +1,130 @@
+"""What a store tells of the pool that it belongs to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast
+
+from plasmon._info import known
+from plasmon._native import ObjectId
+
+if TYPE_CHECKING:
+    from plasmon._native import Store
+
+NodeState: TypeAlias = Literal["up", "down", "out", "draining"]
+Standing: TypeAlias = Literal["absent", "pending", "live", "dead", "lost", "unreachable"]
+
+
+@dataclass(frozen=True, slots=True)
+class PoolNode:
+    """A node of a pool.
+
+    ``slot`` is its number, which no other node gets; ``leads`` says whether it decides about the
+    map. Of the 1024 groups of ids it leads ``groups_led``, keeps the records of
+    ``groups``, and has all of those of ``groups_complete``. It has had its state since the map
+    with the number ``since_epoch``; ``drain`` says whether it is to become empty.
+    """
+
+    slot: int
+    name: str
+    state: NodeState
+    since_epoch: int
+    drain: bool
+    leads: bool
+    groups_led: int
+    groups: int
+    groups_complete: int
+    zone: str
+    weight: int
+    addresses: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class PoolStatus:
+    """A pool as a whole, as the pool daemon of this machine has seen it last.
+
+    ``epoch`` is the number of the map, ``leader`` the name of the node that decides about it.
+    ``nodes_draining`` are some of ``nodes_live``. Of its ``groups`` of ids ``groups_settled`` have
+    all their records on all their nodes, and ``groups_dead`` are on no live node: their objects
+    cannot be found. ``alarm`` says why no node is given up, ``bad_map`` why the map cannot be used.
+    ``refused`` are nodes that are not let in, as dicts with ``uuid`` and ``reason``.
+    """
+
+    epoch: int
+    leader: str | None
+    nodes_live: int
+    nodes_down: int
+    nodes_out: int
+    nodes_draining: int
+    groups: int
+    groups_settled: int
+    groups_dead: int
+    alarm: str | None
+    bad_map: str | None
+    refused: list[dict[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an object of a pool is.
+
+    ``state`` is *live*, *pending* (its put has not returned), *absent*, *dead* (deleted, and there
+    may be copies), *lost* (no node has a copy), or *unreachable*: no node with a copy is up, or
+    the pool cannot be asked now. ``record`` is the node that keeps the record. It says which
+    ``holders`` keep the ``copies`` that were asked for, of which there are ``copies_min`` at least
+    before a put returns, and which other nodes may have one in their ``caches``. ``birth`` tells
+    the object from others that had or will have its name. Without a record all but ``state`` and
+    ``record`` is None or empty.
+    """
+
+    state: Standing
+    record: str | None
+    birth: tuple[int, int, int] | None = None
+    origin: str | None = None
+    data_bytes: int | None = None
+    metadata_bytes: int | None = None
+    copies: int | None = None
+    copies_min: int | None = None
+    holders: tuple[str, ...] = ()
+    caches: tuple[str, ...] = ()
+
+
+class Pool:
+    """The pool that a store belongs to, as its pool daemon knows it: ``store.pool``.
+
+    Without a pool, and while the pool daemon is not there, its methods raise
+    :class:`~plasmon.Unreachable`.
+    """
+
+    __slots__ = ("_store",)
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def status(self) -> PoolStatus:
+        """Whether the pool is whole, and what it waits for."""
+        return cast(PoolStatus, known(PoolStatus, self._store._fields("pool_status")))
+
+    def nodes(self) -> list[PoolNode]:
+        """Its nodes, in the order of their slots."""
+        return [known(PoolNode, one) for one in self._store._fields("pool_nodes")]
+
+    def where(self, id: ObjectId | str, *, namespace: str = "") -> Place:
+        """Which nodes have an object, by its name (``"@prod:sales"``) or its id."""
+        place = self._store._fields("pool_place", id, namespace)
+        state, record, found = place["standing"], place["primary"], place["found"]
+        if found is None:
+            return Place(state, record)
+        birth = found["birth"]
+        return Place(
+            state,
+            record,
+            birth=(birth["slot"], birth["boot"], birth["serial"]),
+            origin=found["origin"],
+            data_bytes=found["data_bytes"],
+            metadata_bytes=found["metadata_bytes"],
+            copies=found["copies"],
+            copies_min=found["copies_min"],
+            holders=tuple(found["holders"]),
+            caches=tuple(found["caches"]),
+        )
