@@ -334,18 +334,7 @@ impl World {
                 self.serve(at, (peer, transfer), (id, birth), &ranges);
             }
             Effect::Fetch { peer, transfer, id, birth } => {
-                *self.machines[at].serves.entry((peer, transfer)).or_default() += 1;
-                let bytes = self.machines[at].store.bytes(&id, birth);
-                // Some bytes are missing now and then.
-                let cut = self.dice.permille(10);
-                let bytes = bytes.map(|mut bytes| {
-                    _ = cut && bytes.pop().is_some();
-                    InlineBytes(bytes)
-                });
-                let incarnation = self.machines[at].incarnation;
-                let event = Event::Fetched { peer, transfer, bytes };
-                let due = Mono(self.now.0 + self.delay_us());
-                self.at(due, What::Node { at, incarnation, event });
+                self.fetch(at, (peer, transfer), (id, birth));
             }
             Effect::Fill { ticket, bytes } => self.machines[at].store.fill(ticket, &bytes.0)?,
             Effect::EndServe { peer, transfer } => {
@@ -393,6 +382,29 @@ impl World {
         let generation = self.network.link(way).generation;
         self.at(at, What::Deliver { way, generation, bytes });
         Ok(())
+    }
+
+    /// A small copy is read.
+    fn fetch(
+        &mut self,
+        at: usize,
+        (peer, transfer): (Slot, TransferNo),
+        (id, birth): (ObjectId, Birth),
+    ) {
+        let machine = &mut self.machines[at];
+        *machine.serves.entry((peer, transfer)).or_default() += 1;
+        let (incarnation, bytes) = (machine.incarnation, machine.store.bytes(&id, birth));
+        // Some bytes are missing now and then.
+        let is_cut = self.dice.permille(10);
+        let bytes = bytes.map(|mut bytes| {
+            if is_cut {
+                bytes.pop();
+            }
+            InlineBytes(bytes)
+        });
+        let event = Event::Fetched { peer, transfer, bytes };
+        let due = Mono(self.now.0 + self.delay_us());
+        self.at(due, What::Node { at, incarnation, event });
     }
 
     fn serve(
