@@ -72,7 +72,7 @@ fuzz: ## SECONDS=60 [TARGET=frame]: throw bytes at everything that reads foreign
 	@scripts/setup.sh machine
 	@python3 scripts/fuzz.py --seconds $(SECONDS) $(if $(TARGET),--target $(TARGET))
 
-soak: ## NAME=kill|cluster [ROUNDS=2000], NAME=objects|tables [SECONDS=60]; [SEED=1]: kill; random values
+soak: ## NAME=kill [ROUNDS=2000], cluster [ROUNDS=200], objects|tables [SECONDS=60]; [SEED=1]
 	@scripts/setup.sh machine
 	@$(if $(filter cluster,$(NAME)),scripts/setup.sh etcd)
 	@scripts/soak.sh $(or $(NAME),kill) $(if $(filter objects tables,$(NAME)),--seconds $(SECONDS),\

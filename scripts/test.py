@@ -189,6 +189,13 @@ TESTS = [
         lane=1,
     ),
     Suite(
+        "cluster",
+        "whole nodes of a pool and etcd, killed and stopped at random, for a moment",
+        ["scripts/soak.sh", "cluster", "--rounds", "4", "--nodes", "3"],
+        {"PROFILE": "dev"},
+        lane=2,
+    ),
+    Suite(
         "sim",
         "daemon, keeper and clients from seeds, and the same twice",
         ["scripts/sim.sh", "--seeds", "60", "--same", "20"],
