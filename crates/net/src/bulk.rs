@@ -18,6 +18,7 @@ pub struct FramedBulk<S> {
     stream: S,
     sending: Option<Sending>,
     receiving: Receiving,
+    received_bytes: u64,
 }
 
 /// A segment of which a part is sent.
@@ -52,12 +53,17 @@ impl Receiving {
 impl<S: Stream> FramedBulk<S> {
     /// The lane over this stream, both of whose sides have just ended their handshake.
     pub fn new(stream: S) -> Self {
-        Self { stream, sending: None, receiving: Receiving::START }
+        Self { stream, sending: None, receiving: Receiving::START, received_bytes: 0 }
     }
 
     /// The stream, to wait for its events.
     pub fn stream(&self) -> &S {
         &self.stream
+    }
+
+    /// The bytes of content that were received so far, also of segments that are not whole.
+    pub fn received_bytes(&self) -> u64 {
+        self.received_bytes
     }
 
     /// The header of the segment whose content comes next; `None` when it is not whole.
@@ -180,6 +186,7 @@ impl<S: Stream> BulkLane for FramedBulk<S> {
             let destination = destinations.find(&content.segment);
             let is_ready = !matches!(destination, Destination::Later);
             let received = content.receive(&mut self.stream, destination)?;
+            self.received_bytes += received.unwrap_or(0) as u64;
             if let Some(outcome) = content.outcome() {
                 self.receiving = Receiving::START;
                 return Ok(outcome);

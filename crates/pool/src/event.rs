@@ -69,6 +69,9 @@ pub enum Event {
         /// The object.
         id: ObjectId,
     },
+    /// Content arrives from another node, though perhaps no segment has ended: what is asked of it
+    /// has its turn.
+    Moving(Slot),
     /// A deadline passed.
     Time,
 }

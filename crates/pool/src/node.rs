@@ -70,8 +70,7 @@ impl Node {
     pub fn step(&mut self, now: Mono, event: Event, effects: &mut Vec<Effect>) {
         match event {
             Event::Local(call) => self.call(now, call),
-            Event::Peer(envelope) => {
-                let Envelope { epoch, from, incarnation, messages } = envelope;
+            Event::Peer(Envelope { epoch, from, incarnation, messages }) => {
                 for message in messages {
                     self.message(now, (from, incarnation, epoch), message);
                 }
@@ -99,6 +98,7 @@ impl Node {
                 self.pull_ended(now, outcome);
             }
             Event::Where { number, id } => self.places.ask(context!(self, now), number, id),
+            Event::Moving(by) => self.pulls.moving(now, by, |id| self.lookups.progressed(now, id)),
             Event::Time => {}
         }
         self.time(now);

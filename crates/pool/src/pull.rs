@@ -368,6 +368,24 @@ impl Pulls {
         Some((id, self.complete(cx, id, None)))
     }
 
+    /// Content arrives from a source: its transfers do not stand still, be it slow or serve several
+    /// in turn. `tell` is told what they bring.
+    pub(crate) fn moving(&mut self, now: Mono, from: Slot, mut tell: impl FnMut(ObjectId)) {
+        for id in self.read_from(from) {
+            self.timers.set(id, now.after_ms(STALL_MS));
+            tell(id);
+        }
+    }
+
+    /// What is read from this source now.
+    fn read_from(&self, from: Slot) -> Vec<ObjectId> {
+        let of_peer = |pull: &Pull| match pull.stage {
+            Stage::Reading(Reading { transfer: Some((_, source)), .. }) => source == from,
+            Stage::Queued | Stage::Landing(_) | Stage::Reading(_) => false,
+        };
+        self.by_id.iter().filter(|(_, pull)| of_peer(pull)).map(|(id, _)| *id).collect()
+    }
+
     /// A small object arrived, from the node that was asked for it. The object, and how the pull
     /// ended if it did.
     pub(crate) fn whole(
@@ -456,12 +474,7 @@ impl Pulls {
     /// The connection to a node was lost.
     pub(crate) fn link_down(&mut self, cx: &mut Context<'_>, peer: Slot) -> Vec<Outcome> {
         self.down.insert(peer);
-        let of_peer = |pull: &Pull| match pull.stage {
-            Stage::Reading(Reading { transfer: Some((_, source)), .. }) => source == peer,
-            Stage::Queued | Stage::Landing(_) | Stage::Reading(_) => false,
-        };
-        let ids: Vec<_> =
-            self.by_id.iter().filter(|(_, pull)| of_peer(pull)).map(|(id, _)| *id).collect();
+        let ids = self.read_from(peer);
         ids.into_iter().filter_map(|id| self.read(cx, id)).collect()
     }
 

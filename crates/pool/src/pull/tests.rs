@@ -110,6 +110,31 @@ fn a_source_that_is_not_connected_is_asked_last() {
     assert_eq!(first_source(&mut bench, 3), 1);
 }
 
+/// Over a slow link, or one that many transfers share, a segment may take longer than the time
+/// after which a transfer counts as standing still: it was begun again and again, and never ended.
+#[test]
+fn a_source_whose_bytes_arrive_keeps_its_transfers_without_a_whole_segment() {
+    let mut bench = Bench::new();
+    bench.begin(1, 3, Class::Get);
+    let ticket = bench.landings()[0].1;
+    assert!(bench.with(|pulls, cx| pulls.landed(cx, ticket, true)).is_none());
+    assert_eq!(bench.reads()[0].0, 1);
+    for _ in 0..10 {
+        bench.now = bench.now.after_ms(STALL_MS - 1);
+        let mut moving = Vec::new();
+        // Nothing is asked of the other one.
+        bench.pulls.moving(bench.now, Slot(2), |id| moving.push(id));
+        assert_eq!(moving, []);
+        bench.pulls.moving(bench.now, Slot(1), |id| moving.push(id));
+        assert_eq!(moving, [id(1)]);
+        assert!(bench.with(|pulls, cx| pulls.time_passed(cx)).is_empty());
+        assert!(bench.reads().is_empty());
+    }
+    bench.now = bench.now.after_ms(STALL_MS);
+    assert!(bench.with(|pulls, cx| pulls.time_passed(cx)).is_empty());
+    assert_eq!(bench.reads()[0].0, 2);
+}
+
 #[test]
 fn a_source_that_fails_is_followed_by_the_next_which_is_asked_for_what_is_missing() {
     let mut bench = Bench::new();

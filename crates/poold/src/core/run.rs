@@ -210,6 +210,7 @@ impl Core {
                 }
                 self.step(Event::Arrived { transfer, segment, intact });
             }
+            Incoming::Mover(Done::Moving(slot)) => self.step(Event::Moving(slot)),
             Incoming::Mover(Done::Returned(transfer, memory)) => self.returned(transfer, memory),
             Incoming::Mover(Done::LaneEnded { id: (slot, lane), connection }) => {
                 if let Some(running) = &mut self.running {

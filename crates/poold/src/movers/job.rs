@@ -62,6 +62,9 @@ pub(crate) enum Done {
         /// it any more.
         memory: Option<BoxedLanding>,
     },
+    /// Content arrives from this node, at least every [`MOVING_MS`](super::lane::MOVING_MS) while
+    /// it does.
+    Moving(Slot),
     /// The memory of a transfer that was refused.
     Returned(TransferNo, BoxedLanding),
     /// This connection of a lane ended, with what the lane was to send.

@@ -9,11 +9,18 @@ use plasmon_net::{BulkLane, Error, FramedBulk};
 use plasmon_pool::message::TransferNo;
 
 use super::job::{Done, LaneId, Receive, Serve};
+use crate::clock::now_ms;
 use crate::memory::BoxedLanding;
 use crate::poll::Interest;
 
 /// Segments sent and received by one lane before others have their turn.
 const SEGMENTS_AT_ONCE: usize = 16;
+
+/// So often the node is told that content arrives: less often than it takes a transfer for one that
+/// stands still.
+pub(super) const MOVING_MS: u64 = 100;
+
+const _: () = assert!(2 * MOVING_MS < plasmon_pool::limits::STALL_MS, "it is told in time");
 
 /// A lane of a mover.
 pub(super) struct Lane {
@@ -30,6 +37,9 @@ pub(super) struct Lane {
     is_last_segment: bool,
     is_waiting: bool,
     interest: Interest,
+    /// The bytes that had been received when the node was told last that content arrives, and when
+    /// that was.
+    told: (u64, u64),
 }
 
 /// A transfer that is served.
@@ -78,6 +88,7 @@ impl Lane {
             is_last_segment: false,
             is_waiting: false,
             interest: Interest::Read,
+            told: (0, 0),
         }
     }
 
@@ -150,7 +161,23 @@ impl Lane {
         done: &mut dyn FnMut(Done),
     ) -> Result<(), Error> {
         self.receive(transfers, done)?;
+        self.tell_moving(done);
         self.send()
+    }
+
+    /// Tells the node now and then that content arrives: a segment over a slow link takes long, and
+    /// so does the turn of a transfer among many.
+    fn tell_moving(&mut self, done: &mut dyn FnMut(Done)) {
+        let (bytes, at_ms) = self.told;
+        let received = self.lane.received_bytes();
+        if received == bytes {
+            return;
+        }
+        let now = now_ms();
+        if now.saturating_sub(at_ms) >= MOVING_MS {
+            self.told = (received, now);
+            done(Done::Moving(self.id.0));
+        }
     }
 
     fn send(&mut self) -> Result<(), Error> {

@@ -1,15 +1,18 @@
 //! Movers of two nodes over real sockets.
 
 use std::cell::RefCell;
+use std::io::Write;
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use plasmon_net::segment::SEGMENT_BYTES_MAX;
+use plasmon_net::segment::{SEGMENT_BYTES_MAX, Segment};
 use plasmon_net::tcp::TcpListener;
 use plasmon_pool::message::SegmentRange;
 use plasmon_testkit::{TEST_TIMEOUT, pattern};
 
 use super::*;
+use crate::clock::now_ms;
 use crate::memory::{BoxedLanding, Landing, SharedSource, Source};
 
 struct Bytes(Vec<u8>);
@@ -64,14 +67,29 @@ impl End {
         Self { movers: Movers::start(count, &sink).unwrap(), done, whole: RefCell::default() }
     }
 
+    /// What is done next, other than that content arrives.
     fn next(&self) -> Done {
-        let mut done = self.done.recv_timeout(TEST_TIMEOUT).expect("something is done in time");
-        if let Done::Arrived { transfer, memory, .. } = &mut done
-            && let Some(memory) = memory.take()
-        {
-            self.whole.borrow_mut().insert(*transfer, memory);
+        loop {
+            let mut done = self.done.recv_timeout(TEST_TIMEOUT).expect("something is done in time");
+            match &mut done {
+                Done::Moving(_) => continue,
+                Done::Arrived { transfer, memory, .. } => {
+                    if let Some(memory) = memory.take() {
+                        self.whole.borrow_mut().insert(*transfer, memory);
+                    }
+                }
+                _ => {}
+            }
+            return done;
         }
-        done
+    }
+
+    /// Waits until content arrives from a node, before anything else is done.
+    fn is_moving(&self, from: Slot) {
+        match self.done.recv_timeout(TEST_TIMEOUT) {
+            Ok(Done::Moving(slot)) => assert_eq!(slot, from),
+            _ => panic!("something else is done first"),
+        }
     }
 
     /// The segments of a transfer that arrived, up to so many.
@@ -82,7 +100,7 @@ impl End {
                 Done::Arrived { transfer: of, segment, intact, .. } if of == transfer => {
                     found.push((segment, intact));
                 }
-                Done::Arrived { .. } => {}
+                Done::Arrived { .. } | Done::Moving(_) => {}
                 Done::Returned(of, _) => panic!("{of:?} came back"),
                 Done::LaneEnded { id, .. } => panic!("lane {id:?} ended"),
                 Done::Failed(error) => panic!("{error}"),
@@ -95,7 +113,7 @@ impl End {
         loop {
             match self.next() {
                 Done::Returned(transfer, memory) => return (transfer, memory),
-                Done::Arrived { .. } => {}
+                Done::Arrived { .. } | Done::Moving(_) => {}
                 Done::LaneEnded { id, .. } => panic!("lane {id:?} ended"),
                 Done::Failed(error) => panic!("{error}"),
             }
@@ -254,8 +272,8 @@ fn a_transfer_waits_for_its_memory_and_one_that_was_refused_is_passed_over() {
     // The next one has no memory yet: its lane stands still, and nothing is lost.
     one.movers.expect((Slot(0), Movers::lane_of(second)), second);
     serve(&zero, Slot(1), second, Arc::new(Bytes(pattern(5, segment))), all(segment));
-    let nothing = one.done.recv_timeout(Duration::from_millis(50));
-    assert!(nothing.is_err(), "neither transfer has memory");
+    let mut done = std::iter::from_fn(|| one.done.recv_timeout(Duration::from_millis(50)).ok());
+    assert!(done.all(|done| matches!(done, Done::Moving(_))), "neither transfer has memory");
     accept_into(&one, Slot(0), second, memory);
     assert_eq!(one.arrived(second, 1), [(0, true)]);
     assert!(refuse(&one, Slot(0), second).bytes() == pattern(5, segment));
@@ -353,4 +371,37 @@ fn a_peer_cannot_write_into_what_another_one_was_asked_for() {
     serve(&zero, Slot(1), TransferNo(2), Arc::new(Bytes(vec![1, 2, 3])), all(3));
     assert!(matches!(one.next(), Done::LaneEnded { id: (Slot(0), 0), connection: 1 }));
     assert_eq!(refuse(&one, Slot(2), TransferNo(2)).bytes(), [0, 0, 0]);
+}
+
+/// A segment that takes long is told of while it arrives, so that its transfer does not count as
+/// one that stands still.
+#[test]
+fn the_parts_of_a_segment_are_told_of_before_it_is_whole() {
+    let one = End::new(1);
+    let listener = TcpListener::bind(([127, 0, 0, 1], 0).into()).unwrap();
+    let (near, far) = connection(&listener);
+    one.movers.add((Slot(0), 0), 1, far);
+    let content = pattern(7, 3000);
+    accept(&one, Slot(0), TransferNo(2), content.len());
+    let segment = Segment {
+        transfer: 2,
+        number: 0,
+        bytes: 3000,
+        offset: 0,
+        checksum: crc32c::crc32c(&content),
+    };
+    let bytes = [&segment.encode()[..], &content].concat();
+    let mut near = std::net::TcpStream::from(near.as_fd().try_clone_to_owned().unwrap());
+    let (parts, last) = bytes.split_at(2048);
+    // Each part is told of once the last time is long enough ago.
+    for part in parts.chunks(1024) {
+        near.write_all(part).unwrap();
+        one.is_moving(Slot(0));
+        let told = now_ms();
+        while now_ms() < told + lane::MOVING_MS {
+            std::thread::yield_now();
+        }
+    }
+    near.write_all(last).unwrap();
+    assert_eq!(one.arrived(TransferNo(2), 1), [(0, true)]);
 }
