@@ -87,7 +87,12 @@ impl Identity {
         let identity = match fs::read_to_string(&path) {
             Ok(text) => {
                 let (uuid, cluster) = parse_node(&text).ok_or(Error::Damaged { file: path })?;
-                Self { folder, lock, uuid, name, cluster }
+                let identity = Self { folder, lock, uuid, name, cluster };
+                if identity.text() == text {
+                    // A disk that takes nothing is in the way of a new node alone.
+                    return Ok(identity);
+                }
+                identity
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let uuid = NodeUuid(random().map_err(io_error(path))?);
@@ -122,9 +127,13 @@ impl Identity {
     }
 
     fn write_node(&self) -> Result<(), Error> {
+        self.replace("node", &self.text())
+    }
+
+    /// What the file `node` is to say.
+    fn text(&self) -> String {
         let cluster = self.cluster.map(hex).unwrap_or_default();
-        let text = format!("uuid {}\nname {}\ncluster {cluster}\n", self.uuid, self.name);
-        self.replace("node", &text)
+        format!("uuid {}\nname {}\ncluster {cluster}\n", self.uuid, self.name)
     }
 
     /// The lease of the last start of this node, if it is certain that its process is gone.
@@ -203,6 +212,23 @@ mod tests {
         assert_eq!(again.last_lease(), Some(LeaseId(-5)));
         again.join([7; 16]).unwrap();
         assert!(matches!(again.join([8; 16]), Err(Error::OtherCluster { .. })));
+    }
+
+    /// A pool daemon did not start again while its disk was full: it wrote what was there already.
+    #[test]
+    fn a_node_that_is_there_needs_no_room_on_its_disk() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut first = Identity::open(folder.path(), "a").unwrap();
+        first.join([7; 16]).unwrap();
+        let uuid = first.uuid();
+        drop(first);
+        // No file can be made where there is a folder.
+        fs::create_dir(folder.path().join("node.new")).unwrap();
+        let mut again = Identity::open(folder.path(), "a").unwrap();
+        assert_eq!(again.uuid(), uuid);
+        again.join([7; 16]).unwrap();
+        drop(again);
+        assert!(matches!(Identity::open(folder.path(), "b"), Err(Error::Io { .. })));
     }
 
     #[test]
