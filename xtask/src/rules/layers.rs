@@ -123,7 +123,10 @@ const PLACES: &[Place] = &[
             "plasmon-etcd",
         ],
     ),
-    place("tests/cluster", &["plasmon-client", "plasmon-testkit"]),
+    place(
+        "tests/cluster",
+        &["plasmon-client", "plasmon-cluster", "plasmon-net", "plasmon-etcd", "plasmon-testkit"],
+    ),
     place(
         "tests/soak",
         &[
@@ -149,7 +152,9 @@ const PLACES: &[Place] = &[
             "plasmon-shm",
             "plasmon-store",
             "plasmon-spill",
+            "plasmon-cluster",
             "plasmon-net",
+            "plasmon-pool",
             "plasmon-plo",
             "plasmon-client",
             "plasmon-columns",
