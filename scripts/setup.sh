@@ -53,10 +53,12 @@ machine() {
 }
 
 etcd_server() {
-    command -v etcd >/dev/null && return
-    if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null ||
-        ! install_packages etcd-server; then
-        say "without etcd (Debian: etcd-server) tests of the pool are skipped, and its demo fails"
+    local packages=
+    command -v etcd >/dev/null || packages="etcd-server"
+    command -v ip >/dev/null && command -v tc >/dev/null || packages="$packages iproute2"
+    if [ "$packages" ] && { [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null ||
+        ! install_packages "$packages"; }; then
+        say "without $packages tests of the pool are skipped; its demo needs etcd"
     fi
 }
 

@@ -216,6 +216,11 @@ EXTRAS = [
         "every system call fails, with every error, early and late",
         cargo("run", "-q", "-p", "plasmon-faults"),
     ),
+    Suite(
+        "network",
+        "whole nodes of a pool with every fault of the network, at length",
+        cargo("test", "-q", "-p", "plasmon-cluster-tests", "--", "--include-ignored"),
+    ),
     Suite("tsan", "threads, under ThreadSanitizer", ["scripts/sanitize.sh", "thread"]),
     Suite("torch", "tensors with PyTorch itself, 6 GB of it", ["scripts/test-torch.sh"]),
 ]

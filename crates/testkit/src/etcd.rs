@@ -1,7 +1,7 @@
 //! A real etcd for a test: on free ports, with its data in a folder of its own.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
-use crate::TEST_TIMEOUT;
 use crate::process::kill;
+use crate::{TEST_TIMEOUT, until};
 
 /// How often other ports are tried, should another program have taken one meanwhile.
 const STARTS_MAX: usize = 5;
@@ -22,6 +22,15 @@ pub struct Etcd {
     program: PathBuf,
     members: Vec<Member>,
     flags: Vec<String>,
+    place: Place,
+}
+
+/// Where etcd runs.
+#[derive(Clone, Debug)]
+struct Place {
+    address: Ipv4Addr,
+    /// What its command begins with.
+    inside: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -39,6 +48,17 @@ impl Etcd {
 
     /// So many members with these flags more.
     pub fn start_with(members: usize, flags: &[&str]) -> Option<Self> {
+        let place = Place { address: Ipv4Addr::LOCALHOST, inside: Vec::new() };
+        Self::start_in(&place, members, flags)
+    }
+
+    /// One member that listens on this address, by a command that begins with these words, such as
+    /// those that bring it into a network namespace.
+    pub fn start_at(address: Ipv4Addr, inside: Vec<String>) -> Option<Self> {
+        Self::start_in(&Place { address, inside }, 1, &[])
+    }
+
+    fn start_in(place: &Place, members: usize, flags: &[&str]) -> Option<Self> {
         let Some(program) = program() else {
             eprintln!("skipped: there is no etcd here; apt-get install etcd-server brings it");
             return None;
@@ -54,6 +74,7 @@ impl Etcd {
                 program: program.clone(),
                 members: members.collect(),
                 flags: flags.iter().map(|flag| (*flag).to_owned()).collect(),
+                place: place.clone(),
             };
             if etcd.start_all() {
                 return Some(etcd);
@@ -69,7 +90,8 @@ impl Etcd {
 
     /// The addresses of the members for clients.
     pub fn endpoints(&self) -> Vec<String> {
-        self.members.iter().map(|member| format!("127.0.0.1:{}", member.client_port)).collect()
+        let address = self.place.address;
+        self.members.iter().map(|member| format!("{address}:{}", member.client_port)).collect()
     }
 
     /// Kills a member.
@@ -96,19 +118,44 @@ impl Etcd {
         kill(self.pid(at), Signal::CONT);
     }
 
+    /// The member that leads, as soon as one does that answers.
+    pub fn leader(&self) -> usize {
+        let mut leader = None;
+        until("etcd has a leader", || {
+            leader = (0..self.members.len()).find(|at| {
+                let address = (self.place.address, self.members[*at].client_port).into();
+                let metrics = ask(address, "/metrics").unwrap_or_default();
+                metrics.lines().any(|line| line == "etcd_server_is_leader 1")
+            });
+            leader.is_some()
+        });
+        leader.unwrap()
+    }
+
     fn pid(&self, at: usize) -> u32 {
         self.members[at].process.as_ref().unwrap().id()
     }
 
     fn spawn(&mut self, at: usize) {
-        let url = |port: u16| format!("http://127.0.0.1:{port}");
+        let Place { address, inside } = &self.place;
+        let url = |port: u16| format!("http://{address}:{port}");
         let cluster = self.members.iter().enumerate();
         let cluster = cluster.map(|(at, member)| format!("m{at}={}", url(member.peer_port)));
         let cluster = cluster.collect::<Vec<_>>().join(",");
         let Member { client_port, peer_port, .. } = self.members[at];
         let log = std::fs::File::create(self.folder.path().join(format!("log{at}"))).unwrap();
-        let process = Command::new(&self.program)
+        let mut command = match inside.split_first() {
+            None => Command::new(&self.program),
+            Some((first, rest)) => {
+                let mut command = Command::new(first);
+                command.args(rest).arg(&self.program);
+                command
+            }
+        };
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let process = command
             .env_clear()
+            .env("PATH", path)
             .args(["--name", &format!("m{at}")])
             .arg("--data-dir")
             .arg(self.folder.path().join(format!("m{at}")))
@@ -130,11 +177,12 @@ impl Etcd {
     fn is_ready(&mut self, at: usize) -> bool {
         let deadline = Instant::now() + TEST_TIMEOUT;
         let member = &mut self.members[at];
+        let address = SocketAddr::from((self.place.address, member.client_port));
         while Instant::now() < deadline {
             if member.process.as_mut().unwrap().try_wait().unwrap().is_some() {
                 return false;
             }
-            if is_healthy(([127, 0, 0, 1], member.client_port).into()) {
+            if is_healthy(address) {
                 return true;
             }
             std::thread::yield_now();
@@ -170,14 +218,16 @@ fn free_port() -> u16 {
 }
 
 fn is_healthy(address: SocketAddr) -> bool {
-    let ask = || -> std::io::Result<String> {
-        let timeout = Duration::from_secs(1);
-        let mut stream = TcpStream::connect_timeout(&address, timeout)?;
-        stream.set_read_timeout(Some(timeout))?;
-        stream.write_all(b"GET /health HTTP/1.0\r\n\r\n")?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer)?;
-        Ok(answer)
-    };
-    ask().is_ok_and(|answer| answer.contains("\"true\""))
+    ask(address, "/health").is_ok_and(|answer| answer.contains("\"true\""))
+}
+
+/// What a member answers to a request for this page.
+fn ask(address: SocketAddr, page: &str) -> std::io::Result<String> {
+    let timeout = Duration::from_secs(1);
+    let mut stream = TcpStream::connect_timeout(&address, timeout)?;
+    stream.set_read_timeout(Some(timeout))?;
+    stream.write_all(format!("GET {page} HTTP/1.0\r\n\r\n").as_bytes())?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
 }

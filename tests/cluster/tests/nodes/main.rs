@@ -2,9 +2,19 @@
 
 #![expect(clippy::unwrap_used, reason = "in a test the panic is the report")]
 
+mod disk;
+mod etcd_members;
 mod faults;
+mod hostile;
+mod links;
+mod machines;
+mod network;
 mod node;
 mod operator;
+mod partitions;
+mod relay;
+mod relayed;
+mod stranger;
 
 use std::thread;
 use std::time::Duration;

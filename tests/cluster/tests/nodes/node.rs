@@ -1,7 +1,7 @@
 //! A node: a daemon with its keeper and its pool daemon, and a client.
 
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -27,30 +27,38 @@ pub(crate) struct Node {
 
 /// So many nodes in one pool, which have all joined it; `None` where there is no etcd.
 pub(crate) fn nodes(count: usize, flags: &[&str]) -> Option<(Etcd, Vec<Node>)> {
-    let etcd = Etcd::start()?;
+    Some(nodes_with(Etcd::start()?, count, flags))
+}
+
+/// The same, with this etcd.
+pub(crate) fn nodes_with(etcd: Etcd, count: usize, flags: &[&str]) -> (Etcd, Vec<Node>) {
     let nodes: Vec<Node> =
         (0..count).map(|number| Node::start(&etcd, &format!("node{number}"), flags)).collect();
     for node in &nodes {
         node.wait_until_joined();
     }
-    Some((etcd, nodes))
+    (etcd, nodes)
 }
 
 impl Node {
     pub(crate) fn start(etcd: &Etcd, name: &str, flags: &[&str]) -> Self {
+        Self::start_inside(&[], etcd, name, flags)
+    }
+
+    /// Starts a node by a command that begins with these words, such as those that bring it into a
+    /// network namespace.
+    pub(crate) fn start_inside(inside: &[String], etcd: &Etcd, name: &str, flags: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let socket = socket(folder.path());
-        let endpoint = etcd.endpoints().remove(0);
-        let endpoint = endpoint.trim_start_matches("http://");
         let mut command = daemon_command(&plasmond(), &socket);
         command.args(["--capacity-bytes", "256m", "--node-name", name]).args(flags);
-        command.arg("--cluster").arg(format!("etcd://{endpoint}"));
+        command.arg("--cluster").arg(format!("etcd://{}", etcd.endpoints().join(",")));
         command.env("PLASMON_POOLD", poold());
         command.env("XDG_STATE_HOME", folder.path());
         if let Some(level) = std::env::var_os("PLASMON_POOLD_LOG") {
             command.env("PLASMON_POOLD_LOG", level);
         }
-        let daemon = command.stdin(Stdio::null()).spawn().unwrap();
+        let daemon = within(inside, command).stdin(Stdio::null()).spawn().unwrap();
         let client = connect(socket);
         Self { client, folder, daemon, is_killed: false }
     }
@@ -91,7 +99,8 @@ impl Node {
         pid
     }
 
-    fn pool_daemon(&self) -> u32 {
+    /// Which process its pool daemon is.
+    pub(crate) fn pool_daemon(&self) -> u32 {
         let mut pid = 0;
         until("there is a pool daemon", || {
             pid = pool_daemon_of(&socket(self.folder.path())).unwrap_or(0);
@@ -143,6 +152,20 @@ impl Drop for Node {
 fn poold() -> PathBuf {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| build(&["plasmon-poold"]).join("plasmon-poold")).clone()
+}
+
+/// A command that begins with these words.
+fn within(words: &[String], command: Command) -> Command {
+    let Some((first, rest)) = words.split_first() else { return command };
+    let mut longer = Command::new(first);
+    longer.args(rest).arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => longer.env(name, value),
+            None => longer.env_remove(name),
+        };
+    }
+    longer
 }
 
 fn socket(folder: &Path) -> PathBuf {
