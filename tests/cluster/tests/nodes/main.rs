@@ -135,6 +135,8 @@ fn a_pool_daemon_that_is_killed_comes_back() {
         let other = nodes[0].client.put(b"y", &named("@prod:y", 2)).unwrap();
         assert_eq!(nodes[1].client.get(&other, LONG).unwrap().data(), b"y");
         assert_eq!(nodes[1].client.delete(&[other]).unwrap(), [None]);
+        // As long as the copy is here, a put of the name is refused: it exists.
+        until("the copy is gone", || nodes[0].client.get_now(&other).is_none());
     }
     assert!(nodes[1].client.get(&id, LONG).unwrap().data() == data);
 }
