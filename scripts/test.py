@@ -191,7 +191,7 @@ TESTS = [
     Suite(
         "cluster",
         "whole nodes of a pool and etcd, killed and stopped at random, for a moment",
-        ["scripts/soak.sh", "cluster", "--rounds", "4", "--nodes", "3"],
+        ["scripts/soak.sh", "cluster", "--rounds", "2", "--nodes", "3"],
         {"PROFILE": "dev"},
         lane=2,
     ),
@@ -204,7 +204,7 @@ TESTS = [
     Suite(
         "fuzz",
         "foreign bytes, for a moment",
-        ["python3", "scripts/fuzz.py", "--quick", "--seconds", "20", "--seed", "1"],
+        ["python3", "scripts/fuzz.py", "--quick", "--seconds", "15", "--seed", "1"],
         lane=2,
     ),
 ]
