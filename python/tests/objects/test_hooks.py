@@ -48,6 +48,20 @@ def test_whatever_runs_or_changes_in_the_middle_there_is_no_crash(script):
     assert last[0].endswith("errors") or last[0].endswith("none crashed")
 
 
+def test_whichever_word_changes_in_the_middle_there_is_no_crash():
+    """A fault of an earlier state: rows that two fields name left empty places in tuples."""
+    done = subprocess.run(
+        [sys.executable, "-X", "faulthandler", str(FOLDER / "one_word.py")],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONMALLOC": "debug"},
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert done.stdout.startswith("none crashed")
+
+
 def test_a_metaclass_that_hashes_finds_nothing_to_empty():
     class Meta(type):
         armed = False
