@@ -18,7 +18,7 @@ use crate::limits::{
 use crate::record::{Birth, Content, Place, Record, Version, is_copies};
 
 /// The versions of the protocol between nodes that this code speaks.
-pub const PROTOCOL: ProtocolRange = ProtocolRange { min: 1, max: 1 };
+pub const PROTOCOL: ProtocolRange = ProtocolRange { min: 2, max: 2 };
 
 /// Some messages of one node to another, in order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

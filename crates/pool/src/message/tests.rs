@@ -75,7 +75,7 @@ fn hex(bytes: &[u8]) -> String {
 #[test]
 fn the_bytes_of_messages_stay_as_they_are() {
     let bytes = |message| hex(&envelope(vec![message]).encode().unwrap());
-    let head = "0100ac02020101";
+    let head = "0200ac02020101";
     let id = "010101010101010101010101ffff40706f6f6c00";
     let golden = [
         format!("00{id}020304050608090702") + "01",
@@ -101,6 +101,8 @@ fn the_bytes_of_messages_stay_as_they_are() {
     for (message, golden) in messages().into_iter().zip(golden) {
         assert_eq!(bytes(message.clone()), format!("{head}{golden}"), "{message:?}");
     }
+    let whole = Message::Whole { transfer: TransferNo(10), bytes: InlineBytes(vec![7, 8]) };
+    assert_eq!(bytes(whole), format!("{head}1a0a020708"));
 }
 
 #[test]
@@ -131,8 +133,8 @@ fn hostile_bytes_are_refused() {
         }
     }
     let mut other = bytes.clone();
-    other[0] = 2;
-    assert_eq!(Envelope::decode(&other), Err(BadEnvelope::Version { found: 2 }));
+    other[0] = 1;
+    assert_eq!(Envelope::decode(&other), Err(BadEnvelope::Version { found: 1 }));
     let long = vec![1; ENVELOPE_BYTES_MAX + 1];
     assert!(matches!(Envelope::decode(&long), Err(BadEnvelope::TooLong { .. })));
 }
