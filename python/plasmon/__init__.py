@@ -58,7 +58,8 @@ from plasmon._native import (
 )
 from plasmon._pool import Place, Pool, PoolNode, PoolStatus
 from plasmon._sort import Sorted, sort, sort_partition
-from plasmon._store import Daemon, Store, Subscription, connect, start
+from plasmon._store import Daemon, Store, connect, start
+from plasmon._subscription import Subscription
 from plasmon.objects import (
     BrokenObject,
     NotSerializable,
