@@ -13,6 +13,7 @@ use crate::code::Code;
 use crate::id::ObjectId;
 use crate::object::{Level, ObjectInfo, ObjectState, Sizes, Traits};
 use crate::pool::{Birth, Call, Slot, Told};
+use crate::pool_listing::{ListQuery, ListedPage};
 
 /// The version that both sides must share.
 pub const PROTOCOL_VERSION: u32 = 5;
@@ -408,6 +409,10 @@ pub enum Request {
         /// Whether it is never evicted; else it is a cached copy.
         keep: bool,
     },
+    /// One page of the objects here that are named in a namespace, in the order of their ids;
+    /// those that are being created are not among them. Answer: [`Reply::Listed`], or a failure
+    /// with [`Code::Unreachable`] while the copies of a pool are not shown.
+    ListNamespace(ListQuery),
 }
 
 /// Memory for a copy of an object of another node.
@@ -583,6 +588,8 @@ pub enum Reply {
     Slot(Option<SlotPlace>),
     /// The file of a spilled object, and its descriptor.
     SpillFile(SpillFile),
+    /// A page of the objects of a namespace.
+    Listed(ListedPage),
 }
 
 /// A spilled object's file. It does not change any more, and stays readable through the descriptor

@@ -365,6 +365,10 @@ pub struct ObjectInfo {
     pub holders: u32,
     /// How it is protected.
     pub level: Level,
+    /// Copies that nodes of the pool keep, in a listing over all of them. A store does not know it,
+    /// and it is not part of its messages.
+    #[serde(skip)]
+    pub copies: Option<u16>,
 }
 
 #[cfg(test)]

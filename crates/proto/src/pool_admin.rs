@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::ObjectId;
 use crate::pool::{Birth, Slot};
+use crate::pool_listing::{ListQuery, ListedPage};
 
 /// The socket of the pool daemon of the store with this socket: `pool.sock` beside `store.sock`,
 /// and `NAME.pool` beside any other.
@@ -26,7 +27,7 @@ pub fn socket_of(store: &Path) -> PathBuf {
 }
 
 /// What a program asks a pool daemon.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Request {
     /// Where is this object?
     Where(ObjectId),
@@ -36,6 +37,14 @@ pub enum Request {
     Nodes {
         /// Those in higher slots than this one; `None`: all.
         after: Option<Slot>,
+    },
+    /// Which objects of a namespace do all nodes have?
+    List {
+        /// Which of them.
+        query: ListQuery,
+        /// Nodes that are not asked, because an earlier page went without them; at most
+        /// [`LIST_WITHOUT_MAX`].
+        without: Vec<Slot>,
     },
 }
 
@@ -48,10 +57,20 @@ pub enum Reply {
     Status(Box<PoolStatus>),
     /// [`NODES_PER_PAGE`] nodes at most, in the order of their slots; none: there are no more.
     Nodes(Vec<PoolNode>),
+    /// A page of the objects of a namespace.
+    Listed {
+        /// The objects that the other nodes have.
+        page: ListedPage,
+        /// Nodes that did not answer, with their names; [`NODES_PER_PAGE`] at most.
+        missing: Vec<(Slot, String)>,
+    },
 }
 
 /// Nodes in one reply: the largest fit into a frame.
 pub const NODES_PER_PAGE: usize = 64;
+
+/// Nodes that a listing may go without: every slot of a pool of the largest size.
+pub const LIST_WITHOUT_MAX: usize = 1024;
 
 /// Refused nodes that a pool daemon names.
 pub const REFUSED_MAX: usize = 32;

@@ -47,6 +47,7 @@ impl Request {
             | Self::States { .. }
             | Self::Stat { .. }
             | Self::List { .. }
+            | Self::ListNamespace(_)
             | Self::Touch { .. }
             | Self::Subscribe { .. }
             | Self::Unsubscribe
@@ -110,6 +111,7 @@ impl Request {
             | Self::States { .. }
             | Self::Stat { .. }
             | Self::List { .. }
+            | Self::ListNamespace(_)
             | Self::Touch { .. }
             | Self::Subscribe { .. }
             | Self::Unsubscribe
@@ -158,6 +160,7 @@ impl Request {
             | Self::Release { .. }
             | Self::Cancel { .. }
             | Self::List { .. }
+            | Self::ListNamespace(_)
             | Self::Evict { .. }
             | Self::Subscribe { .. }
             | Self::Unsubscribe
@@ -192,6 +195,11 @@ impl Request {
                 filter.check()
             }
             Self::Subscribe { filter } => filter.check(),
+            Self::ListNamespace(query) if query.keeps_limits() => Ok(()),
+            Self::ListNamespace(query) => {
+                at_most("bytes of a namespace", query.namespace.len(), NAMESPACE_BYTES_MAX)?;
+                at_most("bytes of a prefix", query.prefix.len(), NAME_BYTES_MAX)
+            }
             Self::Tell { told } => at_most("answers", told.len(), CALLS_MAX),
             Self::Adopt { namespace, .. } => {
                 at_most("bytes of a namespace", namespace.len(), NAMESPACE_BYTES_MAX)

@@ -118,6 +118,11 @@ impl Adoptions {
         }
     }
 
+    /// The objects of a namespace, in the order of their ids.
+    pub(crate) fn ids_in(&self, namespace: &str) -> Option<&BTreeMap<ObjectId, u64>> {
+        self.spaces.get(namespace).map(|space| &space.ids)
+    }
+
     /// Whether an object of this name and content may be sealed, in place of one of its id.
     fn admit(&self, name: &Name, id: &ObjectId, content: u64) -> Result<(), Code> {
         if self.ended.contains(&name.namespace) {

@@ -305,6 +305,7 @@ impl<D: Directory> Store<D> {
             Request::States { ids } => self.states(&ids),
             Request::Stat { id } => Ok(Reply::Info(self.stat(&id))),
             Request::List { filter, cursor, limit } => self.list(&filter, cursor, limit),
+            Request::ListNamespace(query) => self.list_namespace(&query),
             Request::Touch { ids } => self.touch(&ids),
             Request::Subscribe { filter } => {
                 self.sessions.clients.subscribe(client, Some(filter));

@@ -99,6 +99,7 @@ mod growing_objects;
 mod jobs;
 mod lease_requests;
 mod memory;
+mod namespace_listing;
 mod objects;
 mod places;
 pub mod ports;

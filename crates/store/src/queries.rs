@@ -1,5 +1,6 @@
 //! Questions that are answered at once: states, descriptions, listings.
 
+use plasmon_proto::id::POOLED_PREFIX;
 use plasmon_proto::limits::{LIST_PAGE_MAX, REQUEST_IDS_MAX};
 use plasmon_proto::message::{Failure, Filter, Reply};
 use plasmon_proto::object::{Level, ObjectInfo, Policy, Traits};
@@ -10,6 +11,7 @@ use crate::deletes::too_many_ids;
 use crate::extras::Extras;
 use crate::ports::{Directory, Entry};
 use crate::records::{EXTRAS, HIDDEN, LISTED};
+use crate::seat::no_pool;
 use crate::sessions::Sessions;
 use crate::spill::SpilledObject;
 use crate::store::Store;
@@ -78,12 +80,24 @@ impl<D: Directory> Store<D> {
         }
     }
 
+    /// What is known of an object that can be read here, without a look through the ledgers.
+    pub(crate) fn describe_here(&self, id: &ObjectId) -> Option<ObjectInfo> {
+        match self.objects.find(id) {
+            Some(entry) => Some(self.info(&entry, 0)),
+            None => self.objects.tier.get(id).map(|spilled| self.spilled_info(id, spilled)),
+        }
+    }
+
     pub(crate) fn list(
         &mut self,
         filter: &Filter,
         cursor: u64,
         limit: u32,
     ) -> Result<Reply, Failure> {
+        let is_pooled = |namespace: &String| namespace.starts_with(POOLED_PREFIX);
+        if !self.config.pool && filter.namespace.as_ref().is_some_and(is_pooled) {
+            return Err(no_pool());
+        }
         let limit = (limit as usize).clamp(1, LIST_PAGE_MAX);
         let mut page = Page { filter, limit, infos: Vec::new(), scanned: 0, is_cut: false };
         let mut cursor = cursor;
@@ -221,6 +235,7 @@ impl<D: Directory> Store<D> {
             pins: 0,
             holders: 0,
             level: self.config.level,
+            copies: None,
         }
     }
 }

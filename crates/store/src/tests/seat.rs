@@ -1,5 +1,7 @@
 //! The seat of the pool daemon: what it is told, and what its answers do.
 
+mod listing;
+
 use plasmon_proto::message::{Landing, Reply, Request};
 use plasmon_proto::object::{Durability, PoolAttributes, Traits};
 use plasmon_proto::pool::{Birth, Call, Class, Content, Fate, Origin, Refusal, Slot, Told};
