@@ -47,7 +47,10 @@ def html_table(rows: list[tuple[str, ...]], head: tuple[str, ...] | None = None)
 
 @dataclass(frozen=True, slots=True)
 class ObjectInfo:
-    """One object. Sizes are in bytes, times in seconds (since 1970 where they name a moment)."""
+    """One object. Sizes are in bytes, times in seconds (since 1970 where they name a moment).
+
+    ``copies`` is how many nodes of the pool keep it, in the list of a namespace of the pool.
+    """
 
     id: ObjectId
     state: State
@@ -65,6 +68,7 @@ class ObjectInfo:
     pins: int
     holders: int
     level: Level
+    copies: int | None = None
 
     @property
     def kind(self) -> str:

@@ -193,7 +193,11 @@ class Store(_native.Store):
         return None if found is None else ObjectInfo(*found)
 
     def list(self, namespace: str | None = None, prefix: str | None = None) -> ObjectList:
-        """Descriptions of all objects, or of those with a name in a namespace or with a prefix."""
+        """Descriptions of all objects, or of those with a name in a namespace or with a prefix.
+
+        They are those of this store; for a namespace of the pool, such as ``"@prod"``, those of all
+        nodes, each once. Raises :class:`Unreachable` when a node did not answer.
+        """
         return ObjectList(ObjectInfo(*fields) for fields in self._list_fields(namespace, prefix))
 
     def status(self) -> Status:

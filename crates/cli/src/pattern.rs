@@ -1,8 +1,16 @@
 //! Patterns such as `tmp*`, as in a shell: `*` for any letters, `?` for one, `[ab]` for a set.
 
+use plasmon_proto::id::POOLED_PREFIX;
+
 /// Whether a string is a pattern rather than a name.
 pub(crate) fn is_pattern(text: &str) -> bool {
     text.contains(['*', '?', '['])
+}
+
+/// The namespace of the pool that a pattern is about: `@prod` of `@prod:2024*`.
+pub(crate) fn pooled_namespace(text: &str) -> Option<&str> {
+    let (namespace, _) = text.split_once(':')?;
+    (namespace.starts_with(POOLED_PREFIX) && !is_pattern(namespace)).then_some(namespace)
 }
 
 /// Whether the pattern matches a whole string.

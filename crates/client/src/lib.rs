@@ -89,6 +89,7 @@ mod owner;
 mod payload;
 mod pin;
 mod pool;
+mod pool_listing;
 mod process;
 mod put;
 mod queries;

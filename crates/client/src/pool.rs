@@ -52,13 +52,14 @@ pub(crate) fn nodes(store: &Path) -> Result<Vec<PoolNode>> {
 }
 
 /// A connection to the pool daemon of a store.
-struct Door {
+#[derive(Debug)]
+pub(crate) struct Door {
     connection: Connection,
     doing: &'static str,
 }
 
 impl Door {
-    fn open(store: &Path, doing: &'static str) -> Result<Self> {
+    pub(crate) fn open(store: &Path, doing: &'static str) -> Result<Self> {
         let connection = Connection::connect(&socket_of(store)).map_err(|e| failed(doing, e))?;
         let peer = connection.peer().map_err(|error| failed(doing, error))?;
         if peer.uid != rustix::process::geteuid().as_raw() {
@@ -72,7 +73,7 @@ impl Door {
         Ok(Self { connection, doing })
     }
 
-    fn ask(&self, request: &Request) -> Result<Reply> {
+    pub(crate) fn ask(&self, request: &Request) -> Result<Reply> {
         let of_frame = |bad| Error::of_frame(self.doing, &bad);
         let request = frame::encode_admin_request(1, request).map_err(of_frame)?;
         self.connection.send(&request, &[]).map_err(|error| failed(self.doing, error))?;
@@ -90,6 +91,8 @@ impl Door {
 
 fn failed(doing: &'static str, error: io::Error) -> Error {
     match error.kind() {
+        io::ErrorKind::PermissionDenied => Error::new(Code::NotPermitted, doing)
+            .with_detail("the pool daemon answers programs of the store's user alone"),
         io::ErrorKind::NotFound
         | io::ErrorKind::ConnectionRefused
         | io::ErrorKind::ConnectionReset

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use plasmon_cluster::{Epoch, GroupNo, Map, Slot};
 use plasmon_proto::ObjectId;
 pub use plasmon_proto::pool::{Call, Class, Fate, Refusal, Told};
+use plasmon_proto::pool_listing::{ListQuery, ListedPage};
 
-use crate::message::{Envelope, InlineBytes, SegmentRange, TransferNo};
+use crate::message::{Envelope, InlineBytes, QuestionNo, SegmentRange, TransferNo};
 use crate::record::{Birth, Content, Place};
 use crate::time::Mono;
 
@@ -68,6 +69,26 @@ pub enum Event {
         number: u64,
         /// The object.
         id: ObjectId,
+    },
+    /// A program asks which objects of a namespace all nodes have; answered with
+    /// [`Effect::Listed`].
+    List {
+        /// Comes back in the answer.
+        number: u64,
+        /// Which of them.
+        query: ListQuery,
+        /// Nodes that are not asked.
+        without: Vec<Slot>,
+    },
+    /// What the node's own store has of a namespace, the answer to [`Effect::ListHere`]; `None`
+    /// when it cannot say.
+    ListedHere {
+        /// The node that asked.
+        peer: Slot,
+        /// Its number of the question.
+        question: QuestionNo,
+        /// What is there.
+        page: Option<ListedPage>,
     },
     /// Content arrives from another node, though perhaps no segment has ended: what is asked of it
     /// has its turn.
@@ -177,5 +198,23 @@ pub enum Effect {
         number: u64,
         /// What the directory knows.
         place: Place,
+    },
+    /// Ask the store for a page of a namespace; answered with [`Event::ListedHere`].
+    ListHere {
+        /// The node that asks.
+        peer: Slot,
+        /// Its number of the question.
+        question: QuestionNo,
+        /// Which objects.
+        query: ListQuery,
+    },
+    /// The answer to [`Event::List`].
+    Listed {
+        /// The number of the question.
+        number: u64,
+        /// What the nodes have that answered.
+        page: ListedPage,
+        /// The nodes that did not, and may have more.
+        missing: Vec<Slot>,
     },
 }

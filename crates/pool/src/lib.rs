@@ -64,7 +64,8 @@
 //! * *Serving.* [`Effect::Serve`] pins the copy until [`Effect::EndServe`]. A copy that is not
 //!   there any more is not served; the receiver asks another node.
 //!
-//! Deliberately absent: names and listings, durable copies, bytes inside control messages, several
+//! Deliberately absent: names, which the stores alone know (a listing asks all of them,
+//! `listing.rs`), durable copies, bytes inside control messages, several
 //! sources for one transfer at a time.
 //!
 //! ```
@@ -97,6 +98,7 @@ mod directory;
 pub mod event;
 mod inline;
 pub mod limits;
+mod listing;
 mod lookup;
 pub mod message;
 mod node;

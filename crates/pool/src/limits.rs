@@ -53,6 +53,15 @@ pub const PLACE_MS: u64 = 3_000;
 /// Questions of operators that a node has under way.
 pub const PLACES_MAX: usize = 64;
 
+/// For so long a page of a listing waits for the nodes that do not answer.
+pub const LIST_MS: u64 = 3_000;
+
+/// Pages of listings that a node has under way.
+pub const LISTS_MAX: usize = 64;
+
+/// Pages that a node's store is asked for on behalf of one other node at a time.
+pub const LISTS_PER_PEER_MAX: usize = 16;
+
 /// For so long the creation of an id waits for the last copy of its deleted predecessor.
 pub const IN_USE_MS: u64 = 5_000;
 

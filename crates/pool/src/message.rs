@@ -8,6 +8,7 @@
 use plasmon_cluster::limits::NODES_MAX;
 use plasmon_cluster::{Epoch, GroupNo, ProtocolRange, Slot};
 use plasmon_proto::ObjectId;
+use plasmon_proto::pool_listing::{ListQuery, ListedPage};
 use serde::{Deserialize, Serialize};
 
 pub use crate::inline::InlineBytes;
@@ -385,6 +386,20 @@ pub enum Message {
         /// What the record says.
         place: Place,
     },
+    /// Any node to any node: which objects of a namespace can your clients see?
+    List {
+        /// Comes back in the answer.
+        question: QuestionNo,
+        /// Which of them.
+        query: ListQuery,
+    },
+    /// The answer to it.
+    Listed {
+        /// The number of the question.
+        question: QuestionNo,
+        /// What is there.
+        page: ListedPage,
+    },
 }
 
 /// Why bytes are not an envelope.
@@ -470,6 +485,8 @@ impl Message {
                 content.is_movable() && sources.len() <= COPIES_MAX
             }
             Self::Place { place, .. } => place.keeps_limits(),
+            Self::List { query, .. } => query.keeps_limits(),
+            Self::Listed { page, .. } => page.keeps_limits(),
             Self::Opened { copy, .. } => copy.is_none_or(|(_, content)| content.is_movable()),
             Self::Read { ranges, .. } => ranges.len() <= READ_RANGES_MAX,
             Self::Whole { bytes, .. } => bytes.0.len() as u64 <= INLINE_BYTES_MAX,

@@ -10,6 +10,7 @@ use crate::copies::{Copies, Copy};
 use crate::directory::Directory;
 use crate::event::{Call, Class, Effect, Event, Fate, Refusal, Told};
 use crate::limits::{HELD_AGAIN_MS, MESSAGES_MAX};
+use crate::listing::Listings;
 use crate::lookup::{Asked, Lookups};
 use crate::message::{Answer, Envelope, HoldOutcome, Message, QuestionNo};
 use crate::origin::{Commit, Requests};
@@ -36,6 +37,7 @@ pub struct Node {
     serves: Serves,
     vouching: Vouching,
     places: Places,
+    listings: Listings,
     /// When to say again which hidden copies are held.
     held_due: Option<Mono>,
 }
@@ -46,6 +48,7 @@ macro_rules! context {
     };
 }
 
+mod listings;
 mod transfers;
 
 impl Node {
@@ -62,6 +65,7 @@ impl Node {
             lookups: Lookups::new(config.first_number()),
             serves: Serves::default(),
             places: Places::new(config.first_number()),
+            listings: Listings::new(config.first_number()),
             held_due: None,
         }
     }
@@ -98,6 +102,7 @@ impl Node {
                 self.pull_ended(now, outcome);
             }
             Event::Where { number, id } => self.places.ask(context!(self, now), number, id),
+            Event::List { .. } | Event::ListedHere { .. } => self.listing_event(now, event),
             Event::Moving(by) => self.pulls.moving(now, by, |id| self.lookups.progressed(now, id)),
             Event::Time => {}
         }
@@ -114,6 +119,7 @@ impl Node {
             .chain(self.pulls.next_deadline())
             .chain(self.vouching.next_deadline())
             .chain(self.places.next_deadline())
+            .chain(self.listings.next_deadline())
             .chain(self.held_due)
             .min()
     }
@@ -128,6 +134,7 @@ impl Node {
             self.pull_ended(now, Some(outcome));
         }
         self.places.time_passed(context!(self, now));
+        self.listings.time_passed(context!(self, now));
         let lookups = &self.lookups;
         let is_wanted = |wish: &Wish| wish.hold || lookups.class_of(&wish.id).is_some();
         self.pulls.cancel_unwanted(context!(self, now), is_wanted);
@@ -189,6 +196,7 @@ impl Node {
         let missed = map.epoch().0 > self.view.epoch().0 + 1;
         if self.view.set_map(now, map) {
             self.directory.map_changed(context!(self, now), missed);
+            self.listings.map_changed(context!(self, now));
             self.requests.ask_all(context!(self, now));
             self.lookups.ask_all(context!(self, now));
         }
@@ -350,6 +358,9 @@ impl Node {
             | Message::ReadRefused { .. }
             | Message::Whole { .. }
             | Message::EndRead { .. } => self.transfer(now, from, message),
+            Message::List { .. } | Message::Listed { .. } => {
+                self.listing(now, (from, is_current), message);
+            }
         }
     }
 

@@ -19,19 +19,22 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use plasmon_cluster::{Map, Slot};
 use plasmon_pool::limits::PLACE_MS;
 use plasmon_pool::record::{Found, Place};
 use plasmon_proto::ObjectId;
 use plasmon_proto::frame;
 use plasmon_proto::pool_admin::{
-    NODES_PER_PAGE, ObjectPlace, ObjectRecord, REFUSED_MAX, Reply, Request, Standing, socket_of,
+    LIST_WITHOUT_MAX, NODES_PER_PAGE, ObjectPlace, ObjectRecord, REFUSED_MAX, Reply, Request,
+    Standing, socket_of,
 };
+use plasmon_proto::pool_listing::{ListQuery, ListedPage};
 use plasmon_shm::socket::{Connection, Listener};
 use plasmon_shm::socket_folder;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{Shutdown, shutdown};
 
-use crate::core::Asker;
+use crate::core::{Asker, Listing};
 
 /// Connections at one time; a further one is ended at once.
 const CONNECTIONS_MAX: usize = 32;
@@ -164,17 +167,18 @@ fn serve(connection: &Connection, node: &Asker) {
         else {
             return;
         };
-        let reply = answer(node, request);
-        let sent = frame::encode_admin_reply(number, &reply)
-            .is_ok_and(|reply| connection.send(&reply, &[]).is_ok());
+        let sent = answer(node, request).is_some_and(|reply| {
+            frame::encode_admin_reply(number, &reply)
+                .is_ok_and(|reply| connection.send(&reply, &[]).is_ok())
+        });
         if !sent {
             return;
         }
     }
 }
 
-fn answer(node: &Asker, request: Request) -> Reply {
-    match request {
+fn answer(node: &Asker, request: Request) -> Option<Reply> {
+    Some(match request {
         Request::Where(id) => Reply::Where(place(node, id)),
         Request::Status => {
             let mut status = node.pool().status();
@@ -186,7 +190,30 @@ fn answer(node: &Asker, request: Request) -> Reply {
             let after = nodes.filter(|node| Some(node.slot) > after);
             Reply::Nodes(after.take(NODES_PER_PAGE).collect())
         }
-    }
+        Request::List { query, without } => {
+            if !query.keeps_limits() || without.len() > LIST_WITHOUT_MAX {
+                return None;
+            }
+            listed(node, query, without)
+        }
+    })
+}
+
+/// A page of a namespace, and the names of the nodes that did not answer.
+fn listed(node: &Asker, query: ListQuery, without: Vec<Slot>) -> Reply {
+    let (sender, answer) = sync_channel(1);
+    node.list(query, without, sender);
+    let Ok(Listing { page, missing }) = answer.recv_timeout(ANSWER_WITHIN) else {
+        let missing = vec![(Slot::NONE, "this node, which is joining the pool".to_owned())];
+        return Reply::Listed { page: ListedPage::default(), missing };
+    };
+    let map = node.pool().map.unwrap_or_default();
+    let missing = missing.into_iter().take(NODES_PER_PAGE).map(|slot| (slot, name_of(&map, slot)));
+    Reply::Listed { page, missing: missing.collect() }
+}
+
+fn name_of(map: &Map, slot: Slot) -> String {
+    map.node(slot).map_or_else(|| format!("slot {slot}"), |node| node.member.name.clone())
 }
 
 /// Where an object is, with the names of the nodes.
@@ -197,9 +224,7 @@ fn place(node: &Asker, id: ObjectId) -> ObjectPlace {
         return ObjectPlace { standing: Standing::Unreachable, primary: None, found: None };
     };
     let map = node.pool().map.unwrap_or_default();
-    let name = |slot| {
-        map.node(slot).map_or_else(|| format!("slot {slot}"), |node| node.member.name.clone())
-    };
+    let name = |slot| name_of(&map, slot);
     let record = |found: Found| ObjectRecord {
         birth: found.birth,
         origin: name(found.birth.slot),

@@ -15,6 +15,7 @@ use std::os::fd::BorrowedFd;
 use plasmon_cluster::Slot;
 use plasmon_pool::{Birth, Call, Content, Ticket, Told};
 use plasmon_proto::ObjectId;
+use plasmon_proto::pool_listing::{ListQuery, ListedPage};
 
 use crate::memory::{BoxedLanding, SharedSource};
 
@@ -51,6 +52,9 @@ pub trait Store: Send {
     /// Opens a copy of this incarnation, if it is here; answered with [`StoreEvent::Opened`] and
     /// this number.
     fn open(&mut self, number: u64, id: &ObjectId, birth: Birth);
+
+    /// Lists a page of a namespace; answered with [`StoreEvent::Listed`] and this number.
+    fn list(&mut self, number: u64, query: ListQuery);
 }
 
 /// Asks for memory for a copy.
@@ -85,6 +89,8 @@ pub enum StoreEvent {
     Landed(Ticket, Option<BoxedLanding>),
     /// A copy that was opened, pinned as long as the value lives; `None` where it is not here.
     Opened(u64, Option<SharedSource>),
+    /// A page of a namespace; `None` where the store cannot say now what is there.
+    Listed(u64, Option<ListedPage>),
 }
 
 impl std::fmt::Debug for StoreEvent {
@@ -94,6 +100,9 @@ impl std::fmt::Debug for StoreEvent {
             Self::Ready => f.write_str("Ready"),
             Self::Opened(number, source) => {
                 f.debug_tuple("Opened").field(number).field(&source.is_some()).finish()
+            }
+            Self::Listed(number, page) => {
+                f.debug_tuple("Listed").field(number).field(page).finish()
             }
             Self::Landed(ticket, memory) => {
                 f.debug_tuple("Landed").field(ticket).field(&memory.is_some()).finish()

@@ -128,7 +128,7 @@ fn end_text(status: &Status) -> String {
 /// Prints the objects.
 pub(super) fn list(store: &Client, list: &List, output: &Output) -> Result<()> {
     let patterns: Vec<String> = list.name.iter().map(|name| pattern(name)).collect();
-    let mut objects = list.selection.objects(store, &patterns)?;
+    let (mut objects, gap) = list.selection.found(store, &patterns)?;
     match list.sort {
         Order::Created => objects.sort_by_key(|object| (object.created_ms, object.id)),
         Order::Size => objects.sort_by_key(|object| std::cmp::Reverse(object.sizes.data)),
@@ -140,7 +140,8 @@ pub(super) fn list(store: &Client, list: &List, output: &Output) -> Result<()> {
     let documents: Vec<Value> = objects.iter().map(document).collect();
     output.value(&documents, || {
         if list.long { long(&objects, output) } else { short(&objects, output) }
-    })
+    })?;
+    gap.map_or(Ok(()), |gap| Err(gap.into()))
 }
 
 /// A string without wildcards selects the names that start with it.
@@ -150,7 +151,7 @@ fn pattern(text: &str) -> String {
 
 /// A table with everything in it.
 fn long(objects: &[ObjectInfo], output: &Output) -> String {
-    let head = ["NAME", "STATE", "KIND", "SIZE", "PINS", "AGE", "POLICY", "ID"];
+    let head = ["NAME", "STATE", "KIND", "SIZE", "PINS", "AGE", "POLICY", "COPIES", "ID"];
     let row = |object: &ObjectInfo| {
         vec![
             name_of(object),
@@ -160,11 +161,12 @@ fn long(objects: &[ObjectInfo], output: &Output) -> String {
             object.pins.to_string(),
             duration(now_ms().saturating_sub(object.created_ms)),
             policy(object.traits.policy).to_owned(),
+            object.copies.map_or_else(|| "-".to_owned(), |copies| copies.to_string()),
             object.id.to_string(),
         ]
     };
     let rows: Vec<Vec<String>> = objects.iter().map(row).collect();
-    output.table(&head, &rows, &[3, 4, 5])
+    output.table(&head, &rows, &[3, 4, 5, 7])
 }
 
 /// A table that fits a terminal: ids are as short as is unambiguous, and names are cut where the
@@ -243,5 +245,6 @@ pub(super) fn document(object: &ObjectInfo) -> Value {
         "pins": object.pins,
         "holders": object.holders,
         "level": object.level.key(),
+        "copies": object.copies,
     })
 }

@@ -441,7 +441,10 @@ impl Client {
         self.here()?.stat(id)
     }
 
-    /// Descriptions of the objects that the filter lets through.
+    /// Descriptions of the objects that the filter lets through: those of this store, or, for a
+    /// namespace of the pool, those of all its nodes. Such a listing fails with
+    /// [`Code::Unreachable`] when a node did not answer, and names it; [`Self::listing`] gives what
+    /// the others have before that.
     pub fn list(&self, filter: &Filter) -> Result<Vec<ObjectInfo>> {
         self.listing(filter).collect()
     }

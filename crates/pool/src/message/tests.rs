@@ -1,6 +1,7 @@
 //! The bytes of messages are a format: nodes of different versions must agree on them.
 
 use plasmon_proto::ObjectId;
+use plasmon_proto::pool_listing::ListedObject;
 
 use super::*;
 use crate::record::State;
@@ -76,6 +77,7 @@ fn hex(bytes: &[u8]) -> String {
 fn the_bytes_of_messages_stay_as_they_are() {
     let bytes = |message| hex(&envelope(vec![message]).encode().unwrap());
     let head = "0200ac02020101";
+    let object_id = id();
     let id = "010101010101010101010101ffff40706f6f6c00";
     let golden = [
         format!("00{id}020304050608090702") + "01",
@@ -103,6 +105,23 @@ fn the_bytes_of_messages_stay_as_they_are() {
     }
     let whole = Message::Whole { transfer: TransferNo(10), bytes: InlineBytes(vec![7, 8]) };
     assert_eq!(bytes(whole), format!("{head}1a0a020708"));
+    let question = QuestionNo(9);
+    let (namespace, prefix, after) = ("@n".into(), "t".into(), Some(object_id));
+    let query = ListQuery { namespace, prefix, after };
+    let list = Message::List { question, query };
+    assert_eq!(bytes(list), format!("{head}1d0902406e017401{id}"));
+    let object = ListedObject {
+        id: object_id,
+        text: "t".into(),
+        data_bytes: 300,
+        metadata_bytes: 1,
+        tag: 3,
+        created_ms: 2,
+        copies: 1,
+    };
+    let page = ListedPage { objects: vec![object], next: None };
+    let listed = Message::Listed { question, page };
+    assert_eq!(bytes(listed), format!("{head}1e0901{id}0174ac020103020100"));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod history;
 mod kept;
+mod listings;
 mod machine;
 mod network;
 mod places;

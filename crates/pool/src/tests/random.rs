@@ -84,6 +84,7 @@ impl World {
         self.ask_places()?;
         self.run_until(self.now.after_ms(PLACES_MS), false)?;
         self.check_places()?;
+        self.check_listings()?;
         self.history.check()
     }
 
@@ -113,6 +114,7 @@ impl World {
                 self.after_ms(ms, What::Act(Act::Client(at)));
                 if self.machines[at].node.is_some() {
                     self.operate(at)?;
+                    self.list_at_random(at)?;
                 }
                 Ok(())
             }

@@ -17,12 +17,13 @@ use crate::record::{Birth, Place};
 use crate::time::Mono;
 
 use super::history::{History, OperationNo};
+use super::listings::Listings;
 use super::machine::{ISOLATED_SERVE_MS, Machine};
 use super::network::{Network, Way};
 use super::store::{Answers, Outcome};
 
 /// The time to live of a lease, and how much earlier a node stops to decide.
-const TTL_MS: u64 = 3_000;
+pub(super) const TTL_MS: u64 = 3_000;
 const FENCE_MS: u64 = 500;
 const KEEP_ALIVE_MS: u64 = 500;
 const OUT_AFTER_MS: u64 = 2_500;
@@ -90,6 +91,7 @@ pub(super) struct World {
     activations: Vec<Activation>,
     /// What nodes answered about where objects are.
     pub(super) places: BTreeMap<u64, Place>,
+    pub(super) listings: Listings,
     queue: BinaryHeap<Reverse<(Mono, u64)>>,
     whats: BTreeMap<u64, What>,
     order: u64,
@@ -124,6 +126,7 @@ impl World {
             last_map: Mono(0),
             activations: Vec::new(),
             places: BTreeMap::new(),
+            listings: Listings::new(seed),
             queue: BinaryHeap::new(),
             whats: BTreeMap::new(),
             order: 0,
@@ -346,6 +349,10 @@ impl World {
             Effect::Place { number, place } => {
                 self.places.insert(number, place);
             }
+            Effect::ListHere { peer, question, query } => {
+                self.list_here(at, (peer, question), &query);
+            }
+            Effect::Listed { number, page, missing } => self.listed(number, page, missing)?,
             Effect::Report { group, since } => {
                 if self.machines[at].reaches_etcd {
                     let primary = self.machines[at].slot();

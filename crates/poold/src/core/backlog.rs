@@ -78,6 +78,8 @@ fn object_of(effect: &Effect) -> Option<ObjectId> {
         | Effect::Abandon(_)
         | Effect::EndServe { .. }
         | Effect::Report { .. }
+        | Effect::ListHere { .. }
+        | Effect::Listed { .. }
         | Effect::Place { .. } => None,
     }
 }

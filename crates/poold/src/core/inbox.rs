@@ -6,6 +6,7 @@ use std::sync::mpsc::{Sender, SyncSender};
 use plasmon_pool::record::Place;
 use plasmon_proto::ObjectId;
 
+use super::listings::ListQuestion;
 use crate::membership;
 use crate::movers::Done;
 use crate::poll::Waker;
@@ -18,6 +19,8 @@ pub(super) enum Incoming {
     Store(StoreEvent),
     /// An operator asks where an object is.
     Where(ObjectId, SyncSender<Place>),
+    /// A program asks what is in a namespace.
+    List(ListQuestion),
     End,
 }
 

@@ -19,6 +19,7 @@ mod backlog;
 mod early;
 mod inbox;
 mod landings;
+mod listings;
 mod openings;
 mod run;
 
@@ -28,14 +29,18 @@ use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, channel};
 use std::thread::JoinHandle;
 
+use plasmon_cluster::Slot;
 use plasmon_membership::Snapshot;
 use plasmon_net::handshake::Token;
 use plasmon_net::tcp::TcpListener;
 use plasmon_pool::record::Place;
 use plasmon_proto::ObjectId;
+use plasmon_proto::pool_listing::ListQuery;
 
 pub use self::inbox::Inbox;
 use self::inbox::Incoming;
+use self::listings::ListQuestion;
+pub use self::listings::Listing;
 use self::run::{Core, Parts, STORE, Start, WAKER};
 use crate::identity::Identity;
 use crate::membership::{self, Membership, Observer};
@@ -70,6 +75,12 @@ impl Asker {
     /// part yet, or ends.
     pub fn ask(&self, id: ObjectId, answer: SyncSender<Place>) {
         self.inbox.put(Incoming::Where(id, answer));
+    }
+
+    /// Asks which objects of a namespace the nodes have, but for those that are not asked. Without
+    /// an answer the sender is dropped, as in [`Self::ask`].
+    pub fn list(&self, query: ListQuery, without: Vec<Slot>, answer: SyncSender<Listing>) {
+        self.inbox.put(Incoming::List(ListQuestion { query, without, answer }));
     }
 
     /// What etcd says of the pool, as far as this node has seen it.

@@ -18,6 +18,7 @@ use super::backlog::Backlog;
 use super::early::Early;
 use super::inbox::Incoming;
 use super::landings::{Accepted, After, Closed, Ending, Landings};
+use super::listings::{ListQuestion, Listings};
 use super::openings::{Opened, Openings, Wanted};
 use crate::clock::now_us;
 use crate::links::{self, Links};
@@ -81,6 +82,7 @@ pub(super) struct Core {
     questions: BTreeMap<u64, SyncSender<Place>>,
     /// The number of the last one.
     question: u64,
+    listings: Listings,
     /// Whether the store has told every copy: before that the node would answer as if it had none.
     is_ready: bool,
     /// The newest map that came before that.
@@ -112,6 +114,7 @@ impl Core {
             running: None,
             questions: BTreeMap::new(),
             question: 0,
+            listings: Listings::default(),
             is_ready: false,
             newest: None,
             lease: None,
@@ -204,6 +207,7 @@ impl Core {
             Incoming::Membership(event) => return self.member(event),
             Incoming::Store(event) => return self.hear(event),
             Incoming::Where(id, answer) => self.ask(id, answer),
+            Incoming::List(question) => self.list(question),
             Incoming::Mover(Done::Arrived { transfer, segment, intact, memory }) => {
                 if let Some(memory) = memory {
                     self.returned(transfer, memory);
@@ -234,6 +238,11 @@ impl Core {
                 }
                 None => {}
             },
+            StoreEvent::Listed(number, page) => {
+                if let Some((peer, question)) = self.listings.end(number) {
+                    self.step(Event::ListedHere { peer, question, page });
+                }
+            }
             StoreEvent::Landed(ticket, memory) => {
                 let room = memory.is_some();
                 match self.landings.landed(ticket, memory, &self.movers) {
@@ -405,6 +414,13 @@ impl Core {
                     let _ = answer.try_send(place);
                 }
             }
+            Effect::ListHere { peer, question, query } => {
+                let number = self.listings.begin(peer, question);
+                self.store.list(number, query);
+            }
+            Effect::Listed { number, page, missing } => {
+                self.listings.answer(number, page, missing);
+            }
             Effect::Report { group, since } => self.membership.report(group, since),
         }
     }
@@ -418,6 +434,16 @@ impl Core {
         let number = self.question;
         self.questions.insert(number, answer);
         self.step(Event::Where { number, id });
+    }
+
+    /// Asks the node for a page of a listing, as [`Self::ask`] does.
+    fn list(&mut self, question: ListQuestion) {
+        if !self.is_ready || self.running.is_none() {
+            return;
+        }
+        let ListQuestion { query, without, answer } = question;
+        let number = self.listings.ask(answer);
+        self.step(Event::List { number, query, without });
     }
 
     fn end_landing(&mut self, ticket: Ticket, ending: Ending) {

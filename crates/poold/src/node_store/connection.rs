@@ -78,6 +78,8 @@ pub(super) enum Purpose {
     Open(OpenRequest),
     /// The extent of a copy that is pinned.
     Map(OpenRequest, Pin, Location),
+    /// A page of a namespace.
+    List(u64),
 }
 
 /// A copy that is to be opened.

@@ -29,6 +29,7 @@ use plasmon_proto::limits::CALLS_MAX;
 use plasmon_proto::message::{Landing, Request};
 use plasmon_proto::object::{Sizes, Traits};
 use plasmon_proto::pool::Origin;
+use plasmon_proto::pool_listing::ListQuery;
 
 pub use self::connection::{ConnectError, StoreConnection};
 use self::connection::{OpenRequest, Purpose};
@@ -150,6 +151,10 @@ impl Store for NodeStore {
         let here = self.here.unwrap_or(Origin { slot: Slot(u16::MAX), boot: 0 });
         let request = Request::Get { ids: vec![*id] };
         self.send(&request, Purpose::Open(OpenRequest { number, birth, here }));
+    }
+
+    fn list(&mut self, number: u64, query: ListQuery) {
+        self.send(&Request::ListNamespace(query), Purpose::List(number));
     }
 }
 

@@ -103,6 +103,10 @@ impl Reader {
                 self.mapped(open, pin, location, map);
             }
             (Purpose::Open(open) | Purpose::Map(open, ..), _) => self.opened(open, None),
+            (Purpose::List(number), Reply::Listed(page)) => {
+                self.events.push(StoreEvent::Listed(number, Some(page)));
+            }
+            (Purpose::List(number), _) => self.events.push(StoreEvent::Listed(number, None)),
             (purpose, Reply::Failed(failure)) => {
                 tracing::debug!("the store refuses {purpose:?}: {failure:?}");
             }

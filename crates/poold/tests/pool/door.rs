@@ -17,7 +17,7 @@ fn ask(connection: &Connection, number: u64, id: ObjectId) -> ObjectPlace {
     }
 }
 
-fn reply(connection: &Connection, number: u64, request: Request) -> Reply {
+pub(crate) fn reply(connection: &Connection, number: u64, request: Request) -> Reply {
     let request = encode_admin_request(number, &request).unwrap();
     connection.send(&request, &[]).unwrap();
     let mut bytes = Vec::new();
@@ -28,7 +28,7 @@ fn reply(connection: &Connection, number: u64, request: Request) -> Reply {
 }
 
 /// Whether the other end has ended the connection.
-fn is_ended(connection: &Connection) -> bool {
+pub(crate) fn is_ended(connection: &Connection) -> bool {
     let mut bytes = Vec::new();
     connection.recv(&mut bytes, true).unwrap().bytes == 0
 }

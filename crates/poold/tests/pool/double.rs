@@ -12,7 +12,11 @@ use plasmon_poold::core::Inbox;
 use plasmon_poold::memory::{BoxedLanding, Landing, SharedSource, Source};
 use plasmon_poold::store::{LandingRequest, SealOptions, Store, StoreEvent};
 use plasmon_proto::ObjectId;
+use plasmon_proto::pool_listing::{ListQuery, ListedObject, ListedPage};
 use plasmon_testkit::TEST_TIMEOUT;
+
+/// Objects in a page of a listing.
+const PAGE: usize = 5;
 
 /// A copy.
 #[derive(Clone, Debug)]
@@ -31,6 +35,8 @@ struct State {
     sought: BTreeMap<ObjectId, (u64, Fate)>,
     deleted: BTreeMap<ObjectId, u64>,
     undeleted: BTreeSet<u64>,
+    /// Whether the store cannot say what it has.
+    is_silent: bool,
     next: u64,
 }
 
@@ -147,6 +153,11 @@ impl Double {
         })
     }
 
+    /// Whether the store cannot say what it has.
+    pub(crate) fn set_silent(&self, is_silent: bool) {
+        self.lock().is_silent = is_silent;
+    }
+
     /// Whether there is a copy that is never evicted.
     pub(crate) fn keeps(&self, id: ObjectId) -> bool {
         self.lock().objects.get(&id).is_some_and(|object| object.keep && object.visible)
@@ -251,6 +262,29 @@ impl Store for Double {
             object.map(|object| Arc::new(SourceBytes(object.bytes.clone())) as SharedSource);
         drop(state);
         self.inbox.say(StoreEvent::Opened(number, source));
+    }
+
+    fn list(&mut self, number: u64, query: ListQuery) {
+        let state = self.lock();
+        let after = |id: &&ObjectId| Some(**id) > query.after;
+        let listed = |(id, object): (&ObjectId, &Object)| ListedObject {
+            id: *id,
+            text: id.to_string(),
+            data_bytes: object.bytes.len() as u64,
+            metadata_bytes: 0,
+            tag: 0,
+            created_ms: 0,
+            copies: object.keep.into(),
+        };
+        let found = state.objects.iter().filter(|(id, object)| after(id) && object.visible);
+        let found = found.map(listed);
+        let mut objects: Vec<_> = found.take(PAGE + 1).collect();
+        let is_last = objects.len() <= PAGE;
+        objects.truncate(PAGE);
+        let next = objects.last().map(|object| object.id).filter(|_| !is_last);
+        let page = (!state.is_silent).then_some(ListedPage { objects, next });
+        drop(state);
+        self.inbox.say(StoreEvent::Listed(number, page));
     }
 }
 

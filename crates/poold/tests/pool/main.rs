@@ -6,6 +6,7 @@
 
 mod door;
 mod double;
+mod listing;
 mod relay;
 
 use std::path::Path;

@@ -7,6 +7,7 @@ mod etcd_members;
 mod faults;
 mod hostile;
 mod links;
+mod listing;
 mod machines;
 mod network;
 mod node;

@@ -9,19 +9,19 @@ use serde_json::Value;
 use crate::node::{Node, nodes};
 
 /// The command, for the pool in this etcd.
-struct Operator {
+pub(crate) struct Operator {
     cluster: String,
 }
 
 impl Operator {
-    fn of(etcd: &Etcd) -> Self {
+    pub(crate) fn of(etcd: &Etcd) -> Self {
         let endpoint = etcd.endpoints().remove(0);
         let endpoint = endpoint.trim_start_matches("http://");
         Self { cluster: format!("etcd://{endpoint}") }
     }
 
     /// What `pool` with these arguments prints, or why it fails.
-    fn pool(&self, arguments: &[&str]) -> Result<Value, String> {
+    pub(crate) fn pool(&self, arguments: &[&str]) -> Result<Value, String> {
         let mut command = Command::new(build(&["plasmon-cli"]).join("plasmon"));
         command.arg("pool").args(arguments).args(["--cluster", &self.cluster, "--json"]);
         let out = command.output().unwrap();
