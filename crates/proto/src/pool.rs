@@ -279,6 +279,13 @@ pub enum Told {
         /// Milliseconds.
         ms: u64,
     },
+    /// This copy may be evicted, whatever was said of it before.
+    Release {
+        /// The object.
+        id: ObjectId,
+        /// Its incarnation.
+        birth: Birth,
+    },
 }
 
 #[cfg(test)]
@@ -385,6 +392,7 @@ pub(crate) mod tests {
             (Told::Publish { id, birth }, "05070707070707070707070707ffff40706f6f6c000304ac02"),
             (Told::Keep { id, birth }, "06070707070707070707070707ffff40706f6f6c000304ac02"),
             (Told::Vouch { ms: 300 }, "07ac02"),
+            (Told::Release { id, birth }, "08070707070707070707070707ffff40706f6f6c000304ac02"),
         ];
         for (told, golden) in told {
             let bytes = postcard::to_allocvec(&told).unwrap();

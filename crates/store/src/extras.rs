@@ -1,6 +1,7 @@
 //! The properties that only some objects have: a name, a time to live, members, holders.
 
 use plasmon_proto::Attributes;
+use plasmon_proto::object::Policy;
 
 /// The rarer properties of one object in memory, kept beside its record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -12,8 +13,8 @@ pub(crate) struct Extras {
     pub(crate) holders: u32,
     /// How many of these are in the spill tier, where they have no readers.
     pub(crate) holders_spilled: u32,
-    /// Whether it is not evicted, whatever its policy: a pool keeps this copy.
-    pub(crate) is_kept: bool,
+    /// Whether its pool keeps this copy or not, whatever its own policy is.
+    pub(crate) pool_policy: Option<Policy>,
 }
 
 /// How often composites name an object that is not there, and how many of them are in the tier.
@@ -33,6 +34,11 @@ impl Extras {
     /// Whether a composite in memory holds it: then a client may read it without a pin on it.
     pub(crate) fn is_in_use(&self) -> bool {
         self.holders > self.holders_spilled
+    }
+
+    /// By which policy it is treated, when this is its own.
+    pub(crate) fn policy(&self, own: Policy) -> Policy {
+        self.pool_policy.unwrap_or(own)
     }
 
     /// The form in which it is kept: not at all where there is nothing.

@@ -22,9 +22,9 @@ impl<D: Directory> Store<D> {
         if let Some(holds) = self.objects.take_absent(&id) {
             extras.get_or_insert_default().take_holds(holds);
         }
-        let is_kept = extras.as_ref().is_some_and(|extras| extras.is_kept);
-        let is_evictable = self.is_evictable(meta.traits.policy) && !is_kept;
-        let mut flags = if is_evictable { CACHE } else { 0 };
+        let own = meta.traits.policy;
+        let policy = extras.as_ref().map_or(own, |extras| extras.policy(own));
+        let mut flags = if self.is_evictable(policy) { CACHE } else { 0 };
         if !visible {
             flags |= HIDDEN;
         }

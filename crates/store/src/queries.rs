@@ -3,7 +3,7 @@
 use plasmon_proto::id::POOLED_PREFIX;
 use plasmon_proto::limits::{LIST_PAGE_MAX, REQUEST_IDS_MAX};
 use plasmon_proto::message::{Failure, Filter, Reply};
-use plasmon_proto::object::{Level, ObjectInfo, Policy, Traits};
+use plasmon_proto::object::{Level, ObjectInfo, Traits};
 use plasmon_proto::{Code, ObjectId, ObjectState};
 
 use crate::construction::Construction;
@@ -269,8 +269,8 @@ impl Page<'_> {
     }
 }
 
-/// A copy that its pool keeps is not evicted, whatever its policy was.
+/// What its pool says of a copy goes before its own policy.
 fn traits_of(traits: Traits, extras: Option<&Extras>) -> Traits {
-    let is_kept = extras.is_some_and(|extras| extras.is_kept);
-    Traits { policy: if is_kept { Policy::Keep } else { traits.policy }, ..traits }
+    let policy = extras.map_or(traits.policy, |extras| extras.policy(traits.policy));
+    Traits { policy, ..traits }
 }

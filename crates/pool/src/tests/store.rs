@@ -206,6 +206,12 @@ impl Store {
                 }
                 Vec::new()
             }
+            Told::Release { id, birth } => {
+                if let Some(object) = self.objects.get_mut(&id).filter(|o| o.birth == birth) {
+                    object.keep = false;
+                }
+                Vec::new()
+            }
             Told::Vouch { ms } => {
                 self.vouched_until = now.after_ms(ms);
                 let ids: Vec<_> = self.waiters.keys().copied().collect();

@@ -67,7 +67,8 @@ fn object_of(effect: &Effect) -> Option<ObjectId> {
             | Told::DeleteUnreachable { id, .. }
             | Told::Drop { id, .. }
             | Told::Publish { id, .. }
-            | Told::Keep { id, .. } => Some(*id),
+            | Told::Keep { id, .. }
+            | Told::Release { id, .. } => Some(*id),
             Told::Vouch { .. } => None,
         },
         Effect::Send { .. }

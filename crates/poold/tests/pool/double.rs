@@ -220,6 +220,12 @@ impl Store for Double {
                     calls.push(Call::Kept { id, birth });
                 }
             }
+            Told::Release { id, birth } => {
+                let object = state.objects.get_mut(&id);
+                if let Some(object) = object.filter(|object| object.birth == birth) {
+                    object.keep = false;
+                }
+            }
             Told::Vouch { .. } => {}
         }
         drop(state);

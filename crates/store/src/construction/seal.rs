@@ -2,7 +2,7 @@
 
 use plasmon_proto::message::{Failure, Range, Reply};
 use plasmon_proto::object::{ObjectMeta, Sizes};
-use plasmon_proto::{Attributes, Code, ObjectId};
+use plasmon_proto::{Attributes, Code, ObjectId, Policy};
 
 use super::{Construction, Stage};
 use crate::asker::Asker;
@@ -238,8 +238,8 @@ impl<D: Directory> Store<D> {
         let (sizes, since_ms) = (creating.sizes, creating.since_ms);
         let construct_ms = self.now_ms.saturating_sub(since_ms);
         let (traits, created_ms) = (creating.traits, since_ms);
-        let is_kept = landed.is_some_and(|landed| landed.keep);
-        let extras = Extras { attributes: attributes.clone(), is_kept, ..Extras::default() };
+        let pool_policy = landed.filter(|landed| landed.keep).map(|_| Policy::Keep);
+        let extras = Extras { attributes: attributes.clone(), pool_policy, ..Extras::default() };
         let record = self.publish(NewObject {
             id: *id,
             serial: creating.serial,

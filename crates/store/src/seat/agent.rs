@@ -171,6 +171,7 @@ impl<D: Directory> Store<D> {
                 Told::Publish { id, birth } => self.publish_copy(&id, birth),
                 Told::Keep { id, birth } => self.keep_copy(&id, birth),
                 Told::Vouch { ms } => self.vouch(ms),
+                Told::Release { id, birth } => self.release_copy(&id, birth),
             }
         }
         self.collect_fresh();
@@ -210,7 +211,7 @@ pub(super) fn not_the_agent() -> Failure {
 
 /// Whether an object is never evicted.
 fn is_kept(meta: &ObjectMeta, extras: Option<&Extras>) -> bool {
-    meta.traits.policy == Policy::Keep || extras.is_some_and(|extras| extras.is_kept)
+    extras.map_or(meta.traits.policy, |extras| extras.policy(meta.traits.policy)) == Policy::Keep
 }
 
 /// What the pool needs to know of an object's bytes.

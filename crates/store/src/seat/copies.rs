@@ -1,6 +1,6 @@
 //! The copies of pooled objects that are here.
 
-use plasmon_proto::object::{PoolAttributes, Sizes};
+use plasmon_proto::object::{Policy, PoolAttributes, Sizes};
 use plasmon_proto::pool::{Birth, Call, Origin, Refusal};
 use plasmon_proto::{Attributes, ObjectId, ObjectState};
 
@@ -89,25 +89,46 @@ impl<D: Directory> Store<D> {
     pub(super) fn keep_copy(&mut self, id: &ObjectId, birth: Birth) {
         match self.copy(id, birth) {
             Some(Place::Visible(Entry { record, .. }) | Place::Withheld(record)) => {
-                self.objects.extras_mut(record).is_kept = true;
-                let found = self.objects.records.get(record);
-                let (listed, evictable) = (found.is(LISTED), found.is(CACHE));
-                if evictable {
-                    self.objects.records.unlist(record);
-                    self.objects.records.get_mut(record).flags &= !CACHE;
-                    if listed {
-                        self.objects.records.touch(record);
-                    }
-                }
+                self.treat(record, Policy::Keep);
             }
             Some(Place::Tier) => {
                 if let Some(spilled) = self.objects.tier.get_mut(id) {
-                    spilled.extras.is_kept = true;
+                    spilled.extras.pool_policy = Some(Policy::Keep);
                 }
             }
             None => return,
         }
         self.call(Call::Kept { id: *id, birth });
+    }
+
+    /// The agent lets a copy be evicted.
+    pub(super) fn release_copy(&mut self, id: &ObjectId, birth: Birth) {
+        match self.copy(id, birth) {
+            Some(Place::Visible(Entry { record, .. }) | Place::Withheld(record)) => {
+                self.treat(record, Policy::Cache);
+            }
+            Some(Place::Tier) => {
+                if let Some(spilled) = self.objects.tier.get_mut(id) {
+                    spilled.extras.pool_policy = Some(Policy::Cache);
+                }
+            }
+            None => {}
+        }
+    }
+
+    /// From now on the pool has this policy for a copy.
+    fn treat(&mut self, record: u32, policy: Policy) {
+        self.objects.extras_mut(record).pool_policy = Some(policy);
+        let is_evictable = self.is_evictable(policy);
+        let found = self.objects.records.get(record);
+        let (listed, was_evictable) = (found.is(LISTED), found.is(CACHE));
+        if is_evictable != was_evictable {
+            self.objects.records.unlist(record);
+            self.objects.records.get_mut(record).flags ^= CACHE;
+            if listed {
+                self.objects.records.touch(record);
+            }
+        }
     }
 
     /// A copy that was just sealed is withheld.

@@ -665,6 +665,7 @@ fn only_the_named_incarnation_is_dropped_published_or_kept() {
     world.calls();
     world.tell(agent, Told::Publish { id: x, birth: other });
     world.tell(agent, Told::Keep { id: x, birth: other });
+    world.tell(agent, Told::Release { id: x, birth: other });
     assert_eq!(world.calls(), []);
     world.tell(agent, Told::Drop { id: x, birth: other });
     assert_eq!(world.calls(), [Call::Ended { id: x, birth: other }], "it is not here");
@@ -679,9 +680,32 @@ fn only_the_named_incarnation_is_dropped_published_or_kept() {
     assert_eq!(world.calls(), [Call::Kept { id: x, birth: theirs() }]);
     assert_eq!(world.policy_of(client, x), Policy::Keep);
     assert_eq!(world.evict(client, MIB), (0, 0), "it is kept");
+    world.tell(agent, Told::Release { id: x, birth: theirs() });
+    assert_eq!((world.policy_of(client, x), world.calls()), (Policy::Cache, vec![]));
+    world.tell(agent, Told::Keep { id: x, birth: theirs() });
+    assert_eq!(world.calls(), [Call::Kept { id: x, birth: theirs() }]);
+    assert_eq!(world.evict(client, MIB), (0, 0), "it is kept again");
     world.tell(agent, Told::Drop { id: x, birth: theirs() });
     assert_eq!(world.calls(), [Call::Ended { id: x, birth: theirs() }]);
     assert_eq!(world.status().used_bytes, 0);
+}
+
+/// What a node made for its pool was kept for ever, also once other nodes kept it instead.
+#[test]
+fn an_own_object_that_the_pool_releases_is_evicted() {
+    let mut world = World::new(config());
+    let agent = world.agent(1);
+    world.vouch(agent);
+    let client = world.connect(2);
+    let x = free("x");
+    world.send_seal(client, &put("x", 10));
+    world.tell(agent, Told::Committed { id: x, serial: OURS, result: Ok(()) });
+    world.calls();
+    assert_eq!(world.evict(client, MIB), (0, 0), "it is kept");
+    world.tell(agent, Told::Release { id: x, birth: ours() });
+    assert_eq!(world.policy_of(client, x), Policy::Cache);
+    assert_eq!(world.evict(client, MIB).0, 1);
+    assert_eq!(world.calls(), [Call::Ended { id: x, birth: ours() }]);
 }
 
 #[test]
