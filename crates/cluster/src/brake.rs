@@ -75,6 +75,7 @@ impl Brake {
     }
 
     /// Whether no node goes out.
+    #[cfg(test)]
     pub(crate) fn holds(&self) -> bool {
         self.holds
     }

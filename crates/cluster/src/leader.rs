@@ -9,7 +9,7 @@
 //!                      Draining ---------------------------|--+                         | |
 //!                         | ^      lease is back           |                            | |
 //!                         | +------------------------------+-------- lease is back -----+ |
-//!                         +---------------- it is empty ----------------------------------+
+//!                         +-------- lease gone, and it is drained ------------------------+
 //!   forget: from any state without a lease, (absent); the slot is not used again
 //! ```
 //!
@@ -47,7 +47,7 @@ pub struct Activation {
 /// What an operator wants of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// It shall become empty and go out.
+    /// It shall become empty.
     Drain(Slot),
     /// It shall take part again.
     Undrain(Slot),
@@ -84,7 +84,7 @@ pub struct Observation<'a> {
     pub members: &'a [Member],
     /// What primaries reported.
     pub activations: &'a [Activation],
-    /// Draining nodes without a copy that is needed.
+    /// Draining nodes without a copy that is needed ([`crate::drain::drained`]).
     pub drained: &'a [Slot],
     /// What operators want.
     pub commands: &'a [Command],
@@ -112,13 +112,17 @@ pub struct Leader {
     brake: Brake,
     silence: Silence,
     targets: Targets,
+    /// Nodes that hold their leases and were drained at the last step. What they report goes with
+    /// their leases.
+    drained: BTreeSet<Slot>,
 }
 
 impl Leader {
     /// A leader that gives nodes up when they were down for `out_after_ms`.
     pub fn new(out_after_ms: u64) -> Self {
         let (brake, silence) = (Brake::default(), Silence::new(SILENT_AFTER_MS));
-        Self { out_after_ms, brake, silence, targets: Targets::default() }
+        let (targets, drained) = (Targets::default(), BTreeSet::new());
+        Self { out_after_ms, brake, silence, targets, drained }
     }
 
     /// One that counts nodes as silent after another time; for simulations, whose nodes have
@@ -134,7 +138,8 @@ impl Leader {
         next.epoch = Epoch(seen.map.epoch.0 + 1);
         let Admission { present, restarted, refusals } = Admission::of(&mut next, seen.members);
         let command_errors = carry_out(&mut next, seen.commands, &present);
-        set_presence(&mut next, &present);
+        set_presence(&mut next, &present, &self.drained);
+        self.drained = seen.drained.iter().filter(|slot| present.contains(slot)).copied().collect();
         activate(&mut next, seen.activations);
 
         let view = Nodes { nodes: &next.nodes, restarted: &restarted, epoch: next.epoch };
@@ -143,9 +148,6 @@ impl Leader {
         let out_ms = self.give_up(now_ms, &mut next);
         let silent_ms = self.silence.step(now_ms, seen.map, &present, &mut next);
         let deadline_ms = out_ms.into_iter().chain(silent_ms).min();
-        if !self.brake.holds() {
-            retire(&mut next, seen.drained);
-        }
         self.regroup(&mut next, &restarted);
 
         let alarm = self.brake.alarm(&next.nodes, dead_groups);
@@ -208,14 +210,15 @@ fn carry_out(next: &mut Map, commands: &[Command], present: &BTreeSet<Slot>) -> 
     errors
 }
 
-/// The states that follow from which nodes hold a lease.
-fn set_presence(next: &mut Map, present: &BTreeSet<Slot>) {
+/// The states that follow from which nodes hold a lease. A drained node that leaves is not lost:
+/// there is nothing to wait for.
+fn set_presence(next: &mut Map, present: &BTreeSet<Slot>, drained: &BTreeSet<Slot>) {
     let epoch = next.epoch;
     for (slot, node) in &mut next.nodes {
         let state = match (present.contains(slot), node.state) {
-            (true, NodeState::Out) if node.drain => NodeState::Out,
             (true, _) if node.drain => NodeState::Draining,
             (true, _) => NodeState::Up,
+            (false, NodeState::Draining) if drained.contains(slot) => NodeState::Out,
             (false, NodeState::Out) => NodeState::Out,
             (false, _) => NodeState::Down,
         };
@@ -237,27 +240,6 @@ fn activate(next: &mut Map, activations: &[Activation]) {
         if group.primary() == Some(*primary) && group.since == *since {
             group.in_sync = group.acting.len() as u8;
             group.prior = None;
-        }
-    }
-}
-
-/// Draining nodes that have neither groups nor copies go out, unless they may believe that they
-/// lead a group. One that has just begun to drain, or came back, is not meant: it may have copies
-/// again.
-fn retire(next: &mut Map, drained: &[Slot]) {
-    let epoch = next.epoch;
-    let needed: BTreeSet<Slot> = next
-        .groups
-        .iter()
-        .flat_map(|group| group.acting.iter().chain(&group.prior))
-        .copied()
-        .collect();
-    for slot in drained.iter().filter(|slot| !needed.contains(slot)) {
-        if let Some(node) = next.nodes.get_mut(slot)
-            && node.state == NodeState::Draining
-            && node.since < epoch
-        {
-            set_state(node, NodeState::Out, epoch);
         }
     }
 }

@@ -20,6 +20,7 @@
 //! * [`leader`]: the next map. `admission` refuses members; [`brake`] keeps a failure of many nodes
 //!   from becoming a copy of everything; [`silence`] says which nodes show no copy any more.
 //! * [`lease`]: until when a node may act. [`placement`]: where the copies of an object go.
+//! * [`drain`]: how far a node is from being empty, as the primaries report.
 //!
 //! # Rules
 //!
@@ -75,6 +76,7 @@
 mod admission;
 pub mod brake;
 pub mod codec;
+pub mod drain;
 #[cfg(test)]
 mod fixtures;
 pub mod leader;
@@ -88,6 +90,7 @@ mod rendezvous;
 pub mod silence;
 
 pub use admission::{Refusal, RefusalReason};
+pub use drain::{DrainReport, Left};
 pub use leader::Leader;
 pub use map::{Group, GroupNo, Map};
 pub use node::{Epoch, Member, Node, NodeState, NodeUuid, ProtocolRange, Slot};

@@ -91,8 +91,8 @@ pub enum NodeState {
     Up,
     /// Its lease is gone. Its groups are led by others, its copies are counted as still there.
     Down,
-    /// It has been down for long, or is empty after [`NodeState::Draining`]: its groups and copies
-    /// are made again on other nodes.
+    /// It has been down for long, so its groups and copies are made again on other nodes; or it was
+    /// drained before its lease went.
     Out,
     /// Its lease is held, and its groups and copies are moving to other nodes.
     Draining,
@@ -112,8 +112,7 @@ pub struct Node {
     pub member: Member,
     /// Whether it takes part.
     pub state: NodeState,
-    /// Whether an operator wants it to be empty. A drained node is out though its lease is held,
-    /// and one that returns goes on draining.
+    /// Whether an operator wants it to be empty. One that returns goes on draining.
     pub drain: bool,
     /// The map in which it got this state or this incarnation.
     pub since: Epoch,

@@ -18,8 +18,7 @@
 //! began, and the margin is for the rates of the two clocks.
 //!
 //! All maps while one leader leads are its own, so no other leader made the node live in between;
-//! one that takes over counts from its own first step. A drained node that is out and still holds
-//! its lease is not counted: it may not have heard of it.
+//! one that takes over counts from its own first step.
 
 use std::collections::{BTreeMap, BTreeSet};
 
