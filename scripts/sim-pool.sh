@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-test=random_runs_keep_every_promise
+test=random_runs
 if [ "${MUTATIONS:-}" = all ]; then
     test=broken_rules_are_found
 fi

@@ -11,7 +11,7 @@ from plasmon._native import ObjectId
 if TYPE_CHECKING:
     from plasmon._native import Store
 
-NodeState: TypeAlias = Literal["up", "down", "out", "draining"]
+NodeState: TypeAlias = Literal["up", "down", "out", "draining", "drained"]
 Standing: TypeAlias = Literal["absent", "pending", "live", "dead", "lost", "unreachable"]
 
 
@@ -22,7 +22,10 @@ class PoolNode:
     ``slot`` is its number, which no other node gets; ``leads`` says whether it decides about the
     map. Of the 1024 groups of ids it leads ``groups_led``, keeps the records of
     ``groups``, and has all of those of ``groups_complete``. It has had its state since the map
-    with the number ``since_epoch``; ``drain`` says whether it is to become empty.
+    with the number ``since_epoch``; ``drain`` says whether it is to become empty. ``left`` is what
+    a draining node has that is not elsewhere yet, as a dict: ``objects`` and their ``bytes``, the
+    ``last`` of which no other live node keeps a copy, and more; None for other nodes. Once its
+    state is *drained* it can be stopped without loss.
     """
 
     slot: int
@@ -37,6 +40,7 @@ class PoolNode:
     zone: str
     weight: int
     addresses: list[str]
+    left: dict[str, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,9 @@ use plasmon_client::PutOptions;
 use plasmon_proto::limits::COPIES_MAX;
 use plasmon_proto::{Name, Policy};
 
-pub(crate) use self::pool::{Pool, PoolAddress, PoolChild, PoolDev, PoolForget, PoolNode};
+pub(crate) use self::pool::{
+    Pool, PoolAddress, PoolChild, PoolDev, PoolDrain, PoolForget, PoolNode, PoolUndrain,
+};
 use crate::failure::usage;
 use crate::{completion, target};
 

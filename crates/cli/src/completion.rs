@@ -87,6 +87,19 @@ pub(crate) fn objects() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| named(current))
 }
 
+/// Names of the nodes of the pool.
+pub(crate) fn nodes() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| {
+        let start = current.to_string_lossy();
+        let nodes = store().and_then(|store| store.pool_nodes().ok()).unwrap_or_default();
+        let names = nodes.into_iter().map(|node| node.name);
+        names
+            .filter(|name| name.starts_with(start.as_ref()))
+            .map(CompletionCandidate::new)
+            .collect()
+    })
+}
+
 /// Files, and names of objects.
 pub(crate) fn files_and_objects() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| {

@@ -23,6 +23,10 @@ pub const REASON_BYTES_MAX: usize = 1024;
 pub enum Order {
     /// It will not come back: all that only it had is lost.
     Forget,
+    /// It shall become empty.
+    Drain,
+    /// It shall take part again.
+    Undrain,
 }
 
 impl Order {
@@ -30,6 +34,8 @@ impl Order {
     pub fn command(self, slot: Slot) -> Command {
         match self {
             Self::Forget => Command::Forget(slot),
+            Self::Drain => Command::Drain(slot),
+            Self::Undrain => Command::Undrain(slot),
         }
     }
 }
@@ -48,6 +54,8 @@ pub fn encode(entry: &Entry) -> Vec<u8> {
     let (kind, reason) = match entry {
         Entry::Refused(reason) => (0, reason.as_str()),
         Entry::Asked(Order::Forget) => (1, ""),
+        Entry::Asked(Order::Drain) => (2, ""),
+        Entry::Asked(Order::Undrain) => (3, ""),
     };
     let is_cut = |end: &usize| reason.is_char_boundary(*end);
     let end = (0..=reason.len().min(REASON_BYTES_MAX)).rev().find(is_cut).unwrap_or(0);
@@ -64,6 +72,8 @@ pub fn decode(bytes: &[u8]) -> Option<Entry> {
             Entry::Refused(std::str::from_utf8(reason).ok()?.to_owned())
         }
         (1, []) => Entry::Asked(Order::Forget),
+        (2, []) => Entry::Asked(Order::Drain),
+        (3, []) => Entry::Asked(Order::Undrain),
         _ => return None,
     })
 }
@@ -74,7 +84,9 @@ mod tests {
 
     #[test]
     fn commands_come_back_and_other_bytes_are_refused() {
-        for entry in [Entry::Asked(Order::Forget), Entry::Refused("it is up".to_owned())] {
+        let refused = Entry::Refused("it is up".to_owned());
+        let orders = [Order::Forget, Order::Drain, Order::Undrain];
+        for entry in orders.map(Entry::Asked).into_iter().chain([refused]) {
             let bytes = encode(&entry);
             assert_eq!(decode(&bytes), Some(entry));
             for cut in 0..9 {
@@ -82,7 +94,9 @@ mod tests {
             }
         }
         assert_eq!(encode(&Entry::Asked(Order::Forget)), b"PLSCMD\x01\0\x01");
-        for wrong in [&b"PLSCMD\x01\0\x01x"[..], b"PLSCMD\x02\0\x01", b"PLSCMD\x01\0\x02"] {
+        assert_eq!(encode(&Entry::Asked(Order::Drain)), b"PLSCMD\x01\0\x02");
+        assert_eq!(encode(&Entry::Asked(Order::Undrain)), b"PLSCMD\x01\0\x03");
+        for wrong in [&b"PLSCMD\x01\0\x01x"[..], b"PLSCMD\x02\0\x01", b"PLSCMD\x01\0\x04"] {
             assert_eq!(decode(wrong), None);
         }
         let long = encode(&Entry::Refused("é".repeat(REASON_BYTES_MAX)));

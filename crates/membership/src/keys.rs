@@ -55,6 +55,8 @@ pub enum Key {
     Member(Life),
     /// What a node reports to the leader.
     Reports(Life),
+    /// What it reports of draining nodes.
+    Drains(Life),
     /// Why a node takes no part.
     Refused(Life),
     /// Why no node is given up, as the node that leads says.
@@ -87,6 +89,7 @@ impl Keys {
             Key::Joined => "joined".to_owned(),
             Key::Member(life) => format!("members/{}", life.text()),
             Key::Reports(life) => format!("reports/{}", life.text()),
+            Key::Drains(life) => format!("drains/{}", life.text()),
             Key::Refused(life) => format!("refused/{}", life.text()),
             Key::Alarm => "alarm".to_owned(),
             Key::Command(slot) => format!("commands/{slot}"),
@@ -108,6 +111,7 @@ impl Keys {
             _ => life("members/")
                 .map(|life| life.map(Key::Member))
                 .or_else(|| life("reports/").map(|life| life.map(Key::Reports)))
+                .or_else(|| life("drains/").map(|life| life.map(Key::Drains)))
                 .or_else(|| life("refused/").map(|life| life.map(Key::Refused)))
                 .or_else(|| {
                     name.strip_prefix(b"commands/").map(|text| slot(text).map(Key::Command))
@@ -148,6 +152,7 @@ mod tests {
             Key::Joined,
             Key::Member(life),
             Key::Reports(life),
+            Key::Drains(life),
             Key::Refused(life),
             Key::Alarm,
             Key::Command(Slot(0)),

@@ -5,8 +5,8 @@
 //!                                                    └─────► what the node that leads decides on
 //! ```
 //!
-//! * [`keys`]: the names of the keys; [`reports`] and [`commands`]: the values of two kinds of
-//!   them. Those of the map and of members are `plasmon_cluster`'s (`docs/formats/cluster-map.md`).
+//! * [`keys`]: the names of the keys; [`reports`], [`drains`] and [`commands`]: the values of three
+//!   kinds of them. Those of the map and of members are `plasmon_cluster`'s (`docs/formats/cluster-map.md`).
 //! * [`view`]: what is in etcd, as far as it was seen.
 //! * [`snapshot()`] asks once. A pool whose nodes are all dead can be looked at like any other.
 //!
@@ -26,6 +26,7 @@
 #![forbid(unsafe_code)]
 
 pub mod commands;
+pub mod drains;
 pub mod keys;
 pub mod reports;
 pub mod snapshot;

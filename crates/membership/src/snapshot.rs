@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use plasmon_cluster::drain::{Progress, progress};
 use plasmon_cluster::map::Group;
 use plasmon_cluster::{Map, Node, NodeState, NodeUuid, Slot};
 use plasmon_etcd::{Client, Error};
-use plasmon_proto::pool_admin::{self, PoolNode, PoolStatus, RefusedNode};
+use plasmon_proto::pool_admin::{self, DrainLeft, PoolNode, PoolStatus, RefusedNode};
 
 use crate::keys::Keys;
 use crate::view::View;
@@ -26,6 +27,8 @@ pub struct Snapshot {
     pub refused: BTreeMap<NodeUuid, String>,
     /// Why no node is given up.
     pub alarm: Option<String>,
+    /// How far the draining nodes are.
+    pub drains: BTreeMap<Slot, Progress>,
 }
 
 /// What etcd says of a pool now.
@@ -37,6 +40,7 @@ impl Snapshot {
     /// What is in etcd, as far as it was seen.
     pub fn of(view: &View) -> Self {
         let refused = view.refusals().map(|(life, reason)| (life.uuid, reason.to_owned()));
+        let drains = view.map.as_ref().map(|seen| drains(&seen.map, view));
         Self {
             map: view.map.as_ref().map(|seen| seen.map.clone()),
             bad_map: view.bad_map.clone(),
@@ -44,6 +48,7 @@ impl Snapshot {
             present: view.members().into_iter().map(|member| member.uuid).collect(),
             refused: refused.collect(),
             alarm: view.alarm.clone(),
+            drains: drains.unwrap_or_default(),
         }
     }
 
@@ -93,6 +98,15 @@ impl Snapshot {
         if is_there { node.state } else { NodeState::Down }
     }
 
+    /// The same, for people: a draining node may be drained.
+    fn shown_state(&self, slot: Slot, node: &Node) -> pool_admin::NodeState {
+        let is_drained = self.drains.get(&slot).is_some_and(Progress::is_drained);
+        match state(self.state(node)) {
+            pool_admin::NodeState::Draining if is_drained => pool_admin::NodeState::Drained,
+            state => state,
+        }
+    }
+
     /// Its nodes, in the order of their slots.
     pub fn nodes(&self) -> Vec<PoolNode> {
         let empty = Map::default();
@@ -104,7 +118,7 @@ impl Snapshot {
             PoolNode {
                 slot,
                 name: node.member.name.clone(),
-                state: state(self.state(node)),
+                state: self.shown_state(slot, node),
                 since_epoch: node.since.0,
                 drain: node.drain,
                 leads: self.leader == Some(node.member.uuid),
@@ -114,9 +128,32 @@ impl Snapshot {
                 zone: node.member.zone.clone(),
                 weight: node.member.weight,
                 addresses: node.member.addresses.clone(),
+                left: self.drains.get(&slot).map(left),
             }
         };
         map.nodes().map(node).collect()
+    }
+}
+
+/// How far every draining node is.
+fn drains(map: &Map, view: &View) -> BTreeMap<Slot, Progress> {
+    let reports = view.drain_reports(map);
+    let of_node = |(slot, _)| Some((slot, progress(map, slot, &reports)?));
+    map.nodes().filter_map(of_node).collect()
+}
+
+fn left(progress: &Progress) -> DrainLeft {
+    let Progress { left, groups, unled, unreported } = progress;
+    DrainLeft {
+        objects: left.objects,
+        bytes: left.bytes,
+        last: left.last,
+        few_nodes: left.few_nodes,
+        no_room: left.no_room,
+        unreachable: left.unreachable,
+        groups: *groups as u32,
+        groups_unled: *unled as u32,
+        nodes_unreported: unreported.len() as u32,
     }
 }
 

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use plasmon_cluster::leader::Activation;
-use plasmon_cluster::{Map, Member, Slot};
+use plasmon_cluster::{DrainReport, Map, Member, Slot};
 use plasmon_etcd::{Change, KeyValue, LeaseId, Listing};
 
 use crate::commands::{self, Entry, Order};
+use crate::drains;
 use crate::keys::{Key, Keys, Life};
 use crate::reports::{self, Reports};
 
@@ -48,6 +49,7 @@ pub struct View {
     pub joined_revision: i64,
     members: BTreeMap<Life, Seat>,
     reports: BTreeMap<Life, Reports>,
+    drains: BTreeMap<Life, Vec<DrainReport>>,
     refusals: BTreeMap<Life, String>,
     /// Why no node is given up, as the node that leads says.
     pub alarm: Option<String>,
@@ -105,6 +107,9 @@ impl View {
             Key::Reports(life) => {
                 self.reports.insert(life, reports::decode(&kv.value)?);
             }
+            Key::Drains(life) => {
+                self.drains.insert(life, drains::decode(&kv.value)?);
+            }
             Key::Refused(life) => {
                 let reason = String::from_utf8_lossy(&kv.value).into_owned();
                 self.refusals.insert(life, reason);
@@ -144,6 +149,7 @@ impl View {
             Some(Key::Leader) => self.leading = None,
             Some(Key::Member(life)) => _ = self.members.remove(&life),
             Some(Key::Reports(life)) => _ = self.reports.remove(&life),
+            Some(Key::Drains(life)) => _ = self.drains.remove(&life),
             Some(Key::Refused(life)) => _ = self.refusals.remove(&life),
             Some(Key::Alarm) => self.alarm = None,
             Some(Key::Command(slot)) => _ = self.commands.remove(&slot),
@@ -166,16 +172,21 @@ impl View {
     /// What the primaries of this map report.
     pub fn activations(&self, map: &Map) -> Vec<Activation> {
         let of_node = |(life, reports): (&Life, &Reports)| {
-            let slot = map.slot_of(life.uuid);
-            let is_its = slot.and_then(|slot| map.node(slot));
-            let is_its = is_its.is_some_and(|node| node.member.incarnation == life.incarnation);
-            let primary = slot.filter(|_| is_its);
             let reports = reports.clone().into_iter();
-            primary.map(|primary| {
-                reports.map(move |(group, since)| Activation { primary, group, since })
-            })
+            let activation = |primary| move |(group, since)| Activation { primary, group, since };
+            slot_of(map, *life).map(|primary| reports.map(activation(primary)))
         };
         self.reports.iter().filter_map(of_node).flatten().collect()
+    }
+
+    /// What the nodes of this map report of draining ones, each with the slot of the node that
+    /// made the report.
+    pub fn drain_reports(&self, map: &Map) -> Vec<(Slot, DrainReport)> {
+        let of_node = |(life, reports): (&Life, &Vec<DrainReport>)| {
+            let reports = reports.clone().into_iter();
+            slot_of(map, *life).map(|slot| reports.map(move |report| (slot, report)))
+        };
+        self.drains.iter().filter_map(of_node).flatten().collect()
     }
 
     /// What operators want, with the revisions in which they wrote it.
@@ -200,6 +211,12 @@ impl View {
     pub fn refusal_of(&self, life: Life) -> Option<&str> {
         self.refusals.get(&life).map(String::as_str)
     }
+}
+
+/// The slot of a node, if the map has this start of it.
+fn slot_of(map: &Map, life: Life) -> Option<Slot> {
+    let slot = map.slot_of(life.uuid)?;
+    (map.node(slot)?.member.incarnation == life.incarnation).then_some(slot)
 }
 
 #[cfg(test)]
@@ -256,6 +273,20 @@ mod tests {
         view.apply(&keys, &Change::Put(kv(keys.of(Key::Reports(life(2))), value, 11)));
         let expected = [Activation { primary: Slot(0), group, since: Epoch(1) }];
         assert_eq!(view.activations(&map), expected);
+
+        let report = DrainReport {
+            slot: Slot(1),
+            since: Epoch(1),
+            epoch: Epoch(1),
+            left: plasmon_cluster::Left::default(),
+        };
+        for number in [2, 3] {
+            let value = drains::encode(&[report]);
+            view.apply(&keys, &Change::Put(kv(keys.of(Key::Drains(life(number))), value, 12)));
+        }
+        assert_eq!(view.drain_reports(&map), [(Slot(0), report)], "node 3 is not in the map");
+        view.apply(&keys, &Change::Deleted(keys.of(Key::Drains(life(2)))));
+        assert_eq!(view.drain_reports(&map), []);
 
         view.apply(&keys, &Change::Deleted(keys.of(Key::Member(life(1)))));
         view.apply(&keys, &Change::Deleted(keys.of(Key::Reports(life(2)))));

@@ -91,6 +91,12 @@ impl Copies {
         copy.map(|copy| copy.kept = true).is_some()
     }
 
+    /// The store may evict a copy; whether it is here.
+    pub(crate) fn release(&mut self, id: &ObjectId, birth: Birth) -> bool {
+        let copy = self.by_id.get_mut(id).filter(|copy| copy.birth == birth);
+        copy.map(|copy| copy.kept = false).is_some()
+    }
+
     /// A node gets a copy from its home.
     pub(crate) fn opened(&mut self, id: ObjectId, by: Slot) {
         self.openers.entry(id).or_default().insert(by);

@@ -5,6 +5,7 @@
 //! those whose records it keeps for another primary.
 
 mod commit;
+mod drain;
 mod end;
 mod find;
 mod holders;
@@ -15,7 +16,7 @@ mod repair;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use plasmon_cluster::{Epoch, GroupNo, Map, Slot};
+use plasmon_cluster::{DrainReport, Epoch, GroupNo, Map, Slot};
 use plasmon_proto::ObjectId;
 
 use crate::event::Effect;
@@ -25,6 +26,7 @@ use crate::record::State;
 use crate::time::{Mono, Timers};
 use crate::view::Context;
 
+use drain::Drains;
 use kept::Kept;
 use led::Led;
 use repair::Bucket;
@@ -44,6 +46,7 @@ pub(crate) struct Directory {
     /// Objects that need another copy, those with the fewest first.
     repairs: BTreeSet<(usize, ObjectId)>,
     bucket: Bucket,
+    drains: Drains,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -51,6 +54,8 @@ enum Round {
     /// Yield, Survey and Report.
     Groups,
     Repair,
+    /// Reports about draining nodes.
+    Drains,
 }
 
 impl Directory {
@@ -62,6 +67,7 @@ impl Directory {
             rounds: Timers::new(),
             repairs: BTreeSet::new(),
             bucket: Bucket::new(repair_bytes_per_s),
+            drains: Drains::default(),
         }
     }
 
@@ -79,6 +85,7 @@ impl Directory {
         }
         self.look_at_all(cx);
         self.rounds.set(Round::Groups, cx.now);
+        self.rounds.set(Round::Drains, cx.now);
     }
 
     fn give_up(&mut self, no: GroupNo) {
@@ -125,8 +132,10 @@ impl Directory {
             ids.extend(led.busy());
             for (id, stored) in &led.kept.records {
                 let record = &stored.record;
+                self.drains.note(led, cx, *id);
+                let is_lost = |slot: &Slot| cx.view.is_out(*slot) || !cx.view.counts(*slot);
                 let is_short = record.holders.len() < usize::from(record.copies)
-                    || record.holders.iter().any(|slot| cx.view.is_out(*slot));
+                    || record.holders.iter().any(is_lost);
                 if record.state == State::Live && is_short && !led.work.contains_key(id) {
                     ids.push(*id);
                 }
@@ -172,6 +181,11 @@ impl Directory {
             match round {
                 Round::Groups => self.ask_for_groups(cx),
                 Round::Repair => self.repair(cx),
+                Round::Drains => {
+                    if let Some(ms) = self.report_drains(cx) {
+                        self.rounds.set(Round::Drains, cx.now.after_ms(ms));
+                    }
+                }
             }
         }
     }
@@ -206,6 +220,7 @@ impl Directory {
                 self.rounds.set_if_clear(Round::Repair, cx.now.after_ms(REPAIR_EVERY_MS));
             }
         }
+        self.drains.note(led, cx, id);
         if led.is_busy(&id) {
             self.timers.set_if_clear(id, cx.now.after_ms(RETRY_MS));
         }
@@ -222,6 +237,11 @@ impl Directory {
         if !self.repairs.is_empty() {
             self.rounds.set(Round::Repair, cx.now.after_ms(REPAIR_EVERY_MS));
         }
+    }
+
+    /// What is to be reported of draining nodes now.
+    pub(crate) fn take_drain_reports(&mut self) -> Option<Vec<DrainReport>> {
+        self.drains.take_reports()
     }
 
     /// Asks earlier primaries whether they stopped, nodes for their copies, and reports.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use plasmon_cluster::{Epoch, GroupNo, Map, Slot};
+use plasmon_cluster::{DrainReport, Epoch, GroupNo, Map, Slot};
 use plasmon_proto::ObjectId;
 pub use plasmon_proto::pool::{Call, Class, Fate, Refusal, Told};
 use plasmon_proto::pool_listing::{ListQuery, ListedPage};
@@ -192,6 +192,9 @@ pub enum Effect {
         /// Since which map it has its acting nodes.
         since: Epoch,
     },
+    /// Report to the leader of the pool and to operators what draining nodes have that is not
+    /// elsewhere yet, instead of what was reported before.
+    ReportDrains(Vec<DrainReport>),
     /// The answer to [`Event::Where`].
     Place {
         /// The number of the question.

@@ -71,6 +71,13 @@ pub const HELD_AGAIN_MS: u64 = 2_000;
 /// After every node refused to hold another copy of an object, they are asked again after so long.
 pub const REPAIR_REST_MS: u64 = 10_000;
 
+/// So often a node reports what is left of draining nodes, and more seldom when that are more
+/// objects than [`DRAIN_OBJECTS_PER_MS`] for each millisecond: it looks at all of them.
+pub const DRAIN_EVERY_MS: u64 = 500;
+
+/// How many objects of draining nodes are looked at for each millisecond between two reports.
+pub const DRAIN_OBJECTS_PER_MS: u64 = 100;
+
 /// So often a node tells its store that pooled copies may be shown.
 pub const VOUCH_EVERY_MS: u64 = 1_000;
 

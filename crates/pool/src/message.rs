@@ -400,6 +400,13 @@ pub enum Message {
         /// What is there.
         page: ListedPage,
     },
+    /// Primary to a holder that drains: your copy counts no more, and may be evicted.
+    Release {
+        /// The object.
+        id: ObjectId,
+        /// Its incarnation.
+        birth: Birth,
+    },
 }
 
 /// Why bytes are not an envelope.
@@ -514,7 +521,8 @@ impl Message {
             | Self::ReadRefused { .. }
             | Self::EndRead { .. }
             | Self::Missing { .. }
-            | Self::Where { .. } => true,
+            | Self::Where { .. }
+            | Self::Release { .. } => true,
         }
     }
 }

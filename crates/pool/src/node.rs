@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use plasmon_cluster::{Epoch, GroupNo, Map, Slot};
+use plasmon_cluster::{DrainReport, Epoch, GroupNo, Map, Slot};
 use plasmon_proto::ObjectId;
 
 use crate::config::Config;
@@ -40,6 +40,8 @@ pub struct Node {
     listings: Listings,
     /// When to say again which hidden copies are held.
     held_due: Option<Mono>,
+    /// What was last reported of draining nodes.
+    drains: Vec<DrainReport>,
 }
 
 macro_rules! context {
@@ -48,6 +50,7 @@ macro_rules! context {
     };
 }
 
+mod drains;
 mod listings;
 mod transfers;
 
@@ -67,6 +70,7 @@ impl Node {
             places: Places::new(config.first_number()),
             listings: Listings::new(config.first_number()),
             held_due: None,
+            drains: Vec::new(),
         }
     }
 
@@ -135,6 +139,7 @@ impl Node {
         }
         self.places.time_passed(context!(self, now));
         self.listings.time_passed(context!(self, now));
+        self.report_drains();
         let lookups = &self.lookups;
         let is_wanted = |wish: &Wish| wish.hold || lookups.class_of(&wish.id).is_some();
         self.pulls.cancel_unwanted(context!(self, now), is_wanted);
@@ -349,7 +354,10 @@ impl Node {
                     self.lookups.deletes_ended(id, number);
                 }
             }
-            Message::Hold { .. } | Message::Publish { .. } | Message::Drop { .. } => {
+            Message::Hold { .. }
+            | Message::Publish { .. }
+            | Message::Drop { .. }
+            | Message::Release { .. } => {
                 self.order(now, epoch, message);
             }
             Message::Open { .. }
@@ -434,8 +442,10 @@ impl Node {
     /// What the primary of an id tells a node that has or shall have a copy. One that led the
     /// group before is not obeyed, nor one that knows a newer map: it says it again.
     fn order(&mut self, now: Mono, epoch: Epoch, message: Message) {
-        let (Message::Hold { id, .. } | Message::Publish { id, .. } | Message::Drop { id, .. }) =
-            message
+        let (Message::Hold { id, .. }
+        | Message::Publish { id, .. }
+        | Message::Drop { id, .. }
+        | Message::Release { id, .. }) = message
         else {
             return;
         };
@@ -455,6 +465,7 @@ impl Node {
                 self.pulls.publish(id, birth);
             }
             Message::Drop { id, birth, existed } => self.drop_copy(now, id, birth, existed),
+            Message::Release { id, birth } => self.release(id, birth),
             _ => {}
         }
     }

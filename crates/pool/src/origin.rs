@@ -81,6 +81,11 @@ impl Requests {
         self.commits.contains_key(id)
     }
 
+    /// The commits of ids with a home, which clients of this node see already.
+    pub(crate) fn homed_commits(&self) -> impl Iterator<Item = &Commit> {
+        self.commits.iter().filter(|(id, _)| id.home().is_some()).map(|(_, commit)| commit)
+    }
+
     /// Gives up the commit of this incarnation, if it is under way.
     pub(crate) fn end_commit(&mut self, id: ObjectId, birth: Birth) -> bool {
         let found = self.commits.get(&id).is_some_and(|commit| commit.birth == birth);

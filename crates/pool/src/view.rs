@@ -26,6 +26,8 @@ pub(crate) struct View {
     free_bytes: BTreeMap<Slot, u64>,
     /// Since when this node has seen others without their leases.
     down_since: BTreeMap<Slot, Mono>,
+    /// Whether a node drains, or shall when it is back.
+    has_drains: bool,
 }
 
 impl View {
@@ -37,6 +39,7 @@ impl View {
             map_wanted: true,
             free_bytes: BTreeMap::new(),
             down_since: BTreeMap::new(),
+            has_drains: false,
         }
     }
 
@@ -59,6 +62,7 @@ impl View {
             return false;
         }
         self.map = map;
+        self.has_drains = self.map.nodes().any(|(_, node)| node.drain);
         self.free_bytes = self.map.nodes().map(|(slot, _)| (slot, u64::MAX)).collect();
         for (slot, node) in self.map.nodes() {
             if node.is_live() {
@@ -116,6 +120,16 @@ impl View {
 
     pub(crate) fn is_out(&self, slot: Slot) -> bool {
         self.map.node(slot).is_none_or(|node| node.state == NodeState::Out)
+    }
+
+    /// Whether a copy on a node counts as one that the pool keeps: it does not drain.
+    pub(crate) fn counts(&self, slot: Slot) -> bool {
+        self.map.node(slot).is_none_or(|node| !node.drain)
+    }
+
+    /// Whether a node drains, or shall when it is back.
+    pub(crate) fn has_drains(&self) -> bool {
+        self.has_drains
     }
 
     /// Whether the node that made an incarnation counts and has not lost its store since.

@@ -147,10 +147,12 @@ pub enum NodeState {
     Up,
     /// Its lease is gone; its copies are counted as still there.
     Down,
-    /// It was given up, or was drained: its copies are made again elsewhere.
+    /// It was given up, so its copies are made again elsewhere; or it was drained, and has left.
     Out,
     /// It holds its lease, and its copies move to other nodes.
     Draining,
+    /// It holds its lease, and no copy of it is needed: it can be stopped without loss.
+    Drained,
 }
 
 impl NodeState {
@@ -161,6 +163,7 @@ impl NodeState {
             Self::Down => "down",
             Self::Out => "out",
             Self::Draining => "draining",
+            Self::Drained => "drained",
         }
     }
 }
@@ -198,6 +201,31 @@ pub struct PoolNode {
     pub weight: u32,
     /// Where the other nodes reach it, the best first.
     pub addresses: Vec<String>,
+    /// What is left of a node that drains.
+    pub left: Option<DrainLeft>,
+}
+
+/// What a draining node has that is not elsewhere yet, as far as the other nodes have reported it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DrainLeft {
+    /// Objects that need the node's copy.
+    pub objects: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Those of them of which no other live node keeps a copy: they are lost with the node.
+    pub last: u64,
+    /// Those of them for which the pool has too few other nodes.
+    pub few_nodes: u64,
+    /// Those for which the other nodes have no room.
+    pub no_room: u64,
+    /// Those that no live node has: they cannot be copied now.
+    pub unreachable: u64,
+    /// Groups of ids whose records it still keeps.
+    pub groups: u32,
+    /// Groups of ids that no live node leads: what is left in them is not known.
+    pub groups_unled: u32,
+    /// Nodes that have not reported yet what is left.
+    pub nodes_unreported: u32,
 }
 
 /// A node that holds a lease and takes no part.

@@ -40,6 +40,14 @@ pub(crate) enum Pool {
     /// that is there cannot be forgotten. When many nodes were lost at once, none is given up until
     /// some are forgotten or come back.
     Forget(PoolForget),
+    /// Move everything off a node, so that it can be stopped without loss.
+    ///
+    /// Copies that only this node has go to others first. It serves what it has as long as it is
+    /// there, and gets no further copies. The command waits; when it is ended the node goes on
+    /// draining.
+    Drain(PoolDrain),
+    /// Have a node take part again that is to be drained, or was.
+    Undrain(PoolUndrain),
     /// Run a program that is ended with the command that started it.
     #[command(hide = true)]
     Child(PoolChild),
@@ -109,6 +117,41 @@ pub(crate) struct PoolAddress {
 #[derive(Debug, clap::Args)]
 pub(crate) struct PoolForget {
     /// The name of the node, or the number of its slot.
+    #[arg(add = completion::nodes())]
+    pub(crate) node: String,
+    /// The pool.
+    #[command(flatten)]
+    pub(crate) pool: PoolAddress,
+    /// Return when the command is in etcd; the node that leads carries it out.
+    #[arg(long)]
+    pub(crate) no_wait: bool,
+    /// How long to wait until it is carried out.
+    #[arg(long, value_name = "SECONDS", default_value_t = 30.0, conflicts_with = "no_wait")]
+    pub(crate) timeout: f64,
+}
+
+/// Arguments of `pool drain`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct PoolDrain {
+    /// The name of the node, or the number of its slot.
+    #[arg(add = completion::nodes())]
+    pub(crate) node: String,
+    /// The pool.
+    #[command(flatten)]
+    pub(crate) pool: PoolAddress,
+    /// Return when the command is in etcd; the node that leads carries it out.
+    #[arg(long)]
+    pub(crate) no_wait: bool,
+    /// How long to wait until the node is drained (default: as long as it takes).
+    #[arg(long, value_name = "SECONDS", conflicts_with = "no_wait")]
+    pub(crate) timeout: Option<f64>,
+}
+
+/// Arguments of `pool undrain`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct PoolUndrain {
+    /// The name of the node, or the number of its slot.
+    #[arg(add = completion::nodes())]
     pub(crate) node: String,
     /// The pool.
     #[command(flatten)]

@@ -285,6 +285,8 @@ fn looking_at_a_pool_that_is_not_there_says_why() {
         (&["pool", "status"][..], "which pool?"),
         (&["pool", "nodes", "--cluster", "10.0.0.1:2379"], "etcd://"),
         (&["pool", "forget", "a", "--cluster", "etcd://h:1/a b"], "cannot be the name"),
+        (&["pool", "drain", "a", "--no-wait", "--timeout", "1"], "cannot be used with"),
+        (&["pool", "undrain", "a", "--cluster", "a"], "etcd://"),
     ];
     for (arguments, said) in wrong {
         let out = command(&fixture, arguments).output().unwrap();
@@ -292,7 +294,9 @@ fn looking_at_a_pool_that_is_not_there_says_why() {
         assert!(text(&out.stderr).contains(said), "{}", text(&out.stderr));
     }
     let away = "etcd://127.0.0.1:1";
-    for arguments in [&["status"][..], &["nodes"], &["forget", "a"]] {
+    for arguments in
+        [&["status"][..], &["nodes"], &["forget", "a"], &["drain", "a"], &["undrain", "a"]]
+    {
         let arguments = [&["pool"], arguments, &["--cluster", away]].concat();
         let said = fails(&mut command(&fixture, &arguments));
         assert!(said.contains(away) && said.contains("etcd does not answer"), "{said}");

@@ -10,8 +10,8 @@ use plasmon_cluster::Slot;
 use plasmon_proto::ObjectId;
 
 use crate::config::Mutation;
-use crate::directory::holders;
 use crate::directory::led::{Led, Work};
+use crate::directory::{drain, holders};
 use crate::limits::{COPIES_MAX, RECORDS_MAX, SOURCES_MAX};
 use crate::message::{Answer, CommitOutcome, HoldOutcome, Message};
 use crate::record::{Birth, Content, Record, State};
@@ -104,7 +104,7 @@ fn begin(led: &mut Led, cx: &mut Context<'_>, request: Request) {
     fill(led, cx, &id, &mut record, &mut work);
     let outcome = if led.kept.records.len() >= RECORDS_MAX {
         CommitOutcome::StoreFull
-    } else if record.holders.len() < usize::from(copies_min) {
+    } else if drain::counted(cx, &record.holders).len() < usize::from(copies_min) {
         CommitOutcome::NotEnoughNodes
     } else {
         led.put(cx, id, record);
@@ -116,9 +116,13 @@ fn begin(led: &mut Led, cx: &mut Context<'_>, request: Request) {
 
 /// Chooses holders for the copies that have none.
 fn fill(led: &Led, cx: &Context<'_>, id: &ObjectId, record: &mut Record, work: &mut Work) {
-    while record.holders.len() < usize::from(record.copies) {
+    while record.holders.len() < COPIES_MAX {
+        let counted = drain::counted(cx, &record.holders);
+        if counted.len() >= usize::from(record.copies) {
+            return;
+        }
         let object = (id, record.content);
-        let chosen = holders::choose(cx, led.no, object, &record.holders, &work.refused);
+        let chosen = holders::choose(cx, led.no, object, &counted, &work.refused);
         let Some(slot) = chosen else { return };
         record.holders.push(slot);
         work.missing.insert(slot);
@@ -195,6 +199,9 @@ fn has_copy(led: &mut Led, cx: &mut Context<'_>, from: Slot, id: ObjectId, birth
     };
     let asked = led.work.get_mut(&id).is_some_and(|work| work.missing.remove(&from));
     let is_holder = record.holders.contains(&from);
+    if asked && !is_holder && record.state == State::Live {
+        record = drain::with_place(led, cx, &id, record);
+    }
     if record.state == State::Live {
         cx.send(from, Message::Publish { id, birth });
     }
@@ -272,7 +279,8 @@ pub(super) fn advance(led: &mut Led, cx: &mut Context<'_>, id: ObjectId) {
     }
     fill(led, cx, &id, &mut record, &mut work);
     let full = work.refused.iter().any(|slot| cx.view.is_live(*slot));
-    let is_enough = record.holders.len() >= usize::from(record.copies_min) || work.inherited;
+    let counted = drain::counted(cx, &record.holders).len();
+    let is_enough = counted >= usize::from(record.copies_min) || work.inherited;
     let changed = led.record(&id).is_some_and(|before| before.holders != record.holders);
     let is_held = work.missing.is_empty();
     led.work.insert(id, work);

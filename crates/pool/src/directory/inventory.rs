@@ -9,8 +9,8 @@ use std::collections::BTreeSet;
 use plasmon_cluster::{Map, Slot};
 use plasmon_proto::ObjectId;
 
-use crate::directory::commit;
 use crate::directory::led::Led;
+use crate::directory::{commit, drain};
 use crate::message::{CopyEntry, Message, Standing};
 use crate::record::{Birth, Record, State};
 use crate::view::Context;
@@ -91,6 +91,9 @@ fn reconcile(led: &mut Led, cx: &mut Context<'_>, from: Slot, copy: CopyEntry) {
             }
             if !record.holders.contains(&from) {
                 led.caches.entry(id).or_default().insert(from);
+                if kept {
+                    drain::release_found(led, cx, &id, birth, from);
+                }
             } else if !kept {
                 // It came as a cached copy, and its store started again.
                 let (sources, live) = (Vec::new(), true);

@@ -1,14 +1,14 @@
 //! Copies that were lost are made again.
 //!
 //! What is on a node that is down counts as there; it may come back. Once the node is out, or says
-//! that it has no copy, another node is asked to hold one: first a node that has a cached copy, so
-//! that no byte moves. Objects with the fewest copies come first, and the bytes of a second are
+//! that it has no copy, or drains, another node is asked to hold one: first a node that has a cached
+//! copy, so that no byte moves. Objects with the fewest copies come first, and the bytes of a second are
 //! limited.
 
 use plasmon_proto::ObjectId;
 
 use crate::directory::led::Led;
-use crate::directory::{commit, holders};
+use crate::directory::{commit, drain, holders};
 use crate::limits::{REPAIR_REST_MS, RETRY_MS};
 use crate::record::{Record, State};
 use crate::time::Mono;
@@ -26,7 +26,7 @@ pub(super) fn advance(led: &mut Led, cx: &mut Context<'_>, id: ObjectId) {
         }
     }
     let (birth, is_left) = (record.birth, !record.holders.is_empty());
-    let is_whole = record.holders.len() >= usize::from(record.copies);
+    let is_whole = drain::counted(cx, &record.holders).len() >= usize::from(record.copies);
     if record.holders.len() != before {
         led.put(cx, id, record.clone());
     }
@@ -39,6 +39,7 @@ pub(super) fn advance(led: &mut Led, cx: &mut Context<'_>, id: ObjectId) {
     let refused = work.refused.clone();
     if is_whole {
         led.work.remove(&id);
+        drain::release(led, cx, id);
     } else if !is_left && led.work.get(&id).is_some_and(|work| work.missing.is_empty()) {
         let cached: Vec<_> = led.caches_of(&id).filter(|slot| cx.view.is_live(*slot)).collect();
         if let Some(slot) = cached.iter().copied().find(|slot| !refused.contains(slot)) {
@@ -59,7 +60,7 @@ pub(super) fn advance(led: &mut Led, cx: &mut Context<'_>, id: ObjectId) {
 pub(super) fn shortage(led: &Led, cx: &Context<'_>, id: &ObjectId) -> Option<usize> {
     let record = led.record(id)?;
     let work = led.work.get(id)?;
-    let has = record.holders.len();
+    let has = drain::counted(cx, &record.holders).len();
     let is_short = record.state == State::Live
         && work.rest_until.is_none_or(|until| until <= cx.now)
         && work.missing.is_empty()
@@ -74,7 +75,7 @@ pub(super) fn begin(led: &mut Led, cx: &mut Context<'_>, id: ObjectId) -> u64 {
         return 0;
     }
     let Some(record) = led.record(&id) else { return 0 };
-    let (content, known) = (record.content, record.holders.clone());
+    let (content, known) = (record.content, drain::counted(cx, &record.holders));
     let cached = led
         .caches_of(&id)
         .find(|slot| cx.view.map().node(*slot).is_some_and(plasmon_cluster::Node::is_assignable));

@@ -62,6 +62,7 @@ fn messages() -> Vec<Message> {
         Message::Missing { id, birth, holder: Slot(1) },
         Message::Unheard { group: GroupNo::of(&id), since, version, nodes: vec![Slot(13)] },
         Message::UnheardRecorded { group: GroupNo::of(&id), since, version },
+        Message::Release { id, birth },
     ]
 }
 
@@ -122,6 +123,10 @@ fn the_bytes_of_messages_stay_as_they_are() {
     let page = ListedPage { objects: vec![object], next: None };
     let listed = Message::Listed { question, page };
     assert_eq!(bytes(listed), format!("{head}1e0901{id}0174ac020103020100"));
+    assert_eq!(
+        bytes(Message::Release { id: self::id(), birth: birth() }),
+        format!("{head}1f{id}020304")
+    );
 }
 
 #[test]

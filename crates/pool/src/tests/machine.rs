@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use plasmon_cluster::{Member, NodeUuid, ProtocolRange, Slot};
+use plasmon_cluster::{DrainReport, Member, NodeUuid, ProtocolRange, Slot};
 
 use crate::config::{Config, Mutation};
 use crate::event::{Event, Ticket};
@@ -43,6 +43,8 @@ pub(super) struct Machine {
     /// Transfers that it serves, as pins.
     pub(super) serves: BTreeMap<(Slot, TransferNo), u64>,
     pub(super) wake_at: Option<Mono>,
+    /// What it reported last of draining nodes.
+    pub(super) drains: Vec<DrainReport>,
 }
 
 impl Machine {
@@ -63,6 +65,7 @@ impl Machine {
             accepts: BTreeMap::new(),
             serves: BTreeMap::new(),
             wake_at: None,
+            drains: Vec::new(),
         }
     }
 
@@ -90,6 +93,7 @@ impl Machine {
         self.store.landings.clear();
         self.paused = false;
         self.wake_at = None;
+        self.drains.clear();
         if with_memory {
             self.boot += 1;
             self.store = Store::new(CAPACITY_BYTES);

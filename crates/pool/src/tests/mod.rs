@@ -1,5 +1,6 @@
 //! Tests of a whole node and of many.
 
+mod drains;
 mod history;
 mod kept;
 mod listings;

@@ -25,6 +25,7 @@ use super::world::{Act, What, World};
 /// Seeds that the test runs, and at most so many to find a broken rule.
 const SEEDS: u64 = 300;
 const MUTATION_SEEDS: u64 = 300;
+const DRAIN_SEEDS: u64 = 150;
 
 /// Threads that run seeds.
 const THREADS: usize = 2;
@@ -66,6 +67,9 @@ impl World {
         self.ids = (0..FREE_IDS).map(|n| ObjectId::pooled([n; 12], None)).collect();
         self.start_all()?;
         self.after_ms(1_000, What::Act(Act::Fault));
+        if self.has_drains {
+            self.after_ms(1_500, What::Act(Act::Drain));
+        }
         let end = self.now.after_ms(FAULTS_MS);
         self.run_until(end, true)?;
         self.stop_faults()?;
@@ -138,6 +142,8 @@ impl World {
                 self.machines[at].reaches_etcd = true;
                 Ok(())
             }
+            Act::Drain if faults => self.drain_at_random(),
+            Act::Drain => Ok(()),
         }
     }
 
@@ -255,6 +261,7 @@ impl World {
 
     pub(super) fn crash(&mut self, at: usize, with_memory: bool, ms: u64) -> Result<(), String> {
         if with_memory {
+            self.memory_lost = self.now;
             let of_machine =
                 |entry: &&mut super::history::Entry| entry.node == at && entry.end.is_none();
             self.history.entries.values_mut().filter(of_machine).for_each(|e| e.left = true);
@@ -324,6 +331,7 @@ impl World {
 
     fn stop_faults(&mut self) -> Result<(), String> {
         self.note(|| "faults stop".into());
+        self.undrain_all();
         self.bulk_loss = 0;
         for at in 0..self.machines.len() {
             self.machines[at].reaches_etcd = true;
@@ -408,7 +416,8 @@ impl World {
             }
             for (at, boot) in kept {
                 let machine = &self.machines[*at];
-                if machine.boot == *boot && !machine.store.has(id, *birth) {
+                let may_let_go = self.drained_ever.contains(at);
+                if machine.boot == *boot && !machine.store.has(id, *birth) && !may_let_go {
                     return Err(format!("{at} dropped {id} {birth:?}, which was acknowledged"));
                 }
             }
@@ -417,9 +426,17 @@ impl World {
     }
 }
 
+/// What is special about a run.
+#[derive(Clone, Copy, Debug, Default)]
+struct Kind {
+    mutation: Option<Mutation>,
+    has_drains: bool,
+}
+
 /// Runs one seed; what went wrong.
-fn run(seed: u64, mutation: Option<Mutation>, trace_max: usize) -> Result<(), String> {
-    let mut world = World::new(seed, mutation, trace_max);
+fn run(seed: u64, kind: Kind, trace_max: usize) -> Result<(), String> {
+    let mut world = World::new(seed, kind.mutation, trace_max);
+    world.has_drains = kind.has_drains;
     let ended = catch_unwind(AssertUnwindSafe(|| world.run()));
     let ended = ended.unwrap_or_else(|_| Err("panicked".into()));
     ended.map_err(|what| format!("seed {seed}: {what}\n{}", world.trace()))
@@ -429,18 +446,18 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().and_then(|text| text.parse().ok())
 }
 
-fn seeds() -> std::ops::Range<u64> {
+fn seeds(count: u64) -> std::ops::Range<u64> {
     let first = number("FIRST").unwrap_or(0);
     match number("SEED") {
         Some(seed) => seed..seed + 1,
-        None => first..first + number("SEEDS").unwrap_or(SEEDS),
+        None => first..first + number("SEEDS").unwrap_or(count),
     }
 }
 
 /// The seeds that fail, of all or up to the first one, tried by several threads.
 fn failing(
     seeds: std::ops::Range<u64>,
-    mutation: Option<Mutation>,
+    kind: Kind,
     is_enough: impl Fn(usize) -> bool + Sync,
 ) -> Vec<u64> {
     let next = AtomicU64::new(seeds.start);
@@ -451,7 +468,7 @@ fn failing(
             if seed >= seeds.end || is_enough(found.lock().map_or(0, |found| found.len())) {
                 return;
             }
-            if run(seed, mutation, 0).is_err()
+            if run(seed, kind, 0).is_err()
                 && let Ok(mut found) = found.lock()
             {
                 found.push(seed);
@@ -467,13 +484,22 @@ fn failing(
 
 #[test]
 fn random_runs_keep_every_promise() {
-    let seeds = seeds();
-    let failing = failing(seeds.clone(), None, |_| false);
+    check(Kind::default(), seeds(SEEDS));
+}
+
+/// Nodes are drained, too, and destroyed once they are.
+#[test]
+fn random_runs_with_drains_keep_every_promise() {
+    check(Kind { has_drains: true, ..Kind::default() }, seeds(DRAIN_SEEDS));
+}
+
+fn check(kind: Kind, seeds: std::ops::Range<u64>) {
+    let failing = failing(seeds.clone(), kind, |_| false);
     println!("seeds {seeds:?}: {} failed", failing.len());
     if let Some(seed) = failing.first() {
         // The same again, this time with a report.
         let events = number("EVENTS").unwrap_or(EVENTS);
-        let report = run(*seed, None, events as usize).expect_err("it failed before");
+        let report = run(*seed, kind, events as usize).expect_err("it failed before");
         panic!("{report}\nseeds that fail: {failing:?}");
     }
 }
@@ -486,7 +512,8 @@ fn broken_rules_are_found() {
         Mutation::AcknowledgeBeforeCopies,
         Mutation::IgnoreBirths,
     ] {
-        let found = failing(0..MUTATION_SEEDS, Some(rule), |found| found > 0);
+        let kind = Kind { mutation: Some(rule), ..Kind::default() };
+        let found = failing(0..MUTATION_SEEDS, kind, |found| found > 0);
         println!("{rule:?} found by seed {found:?}");
         assert!(!found.is_empty(), "{rule:?} was not found");
     }

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 use std::sync::Arc;
 
-use plasmon_cluster::leader::{Activation, Leader, Observation};
+use plasmon_cluster::leader::{Activation, Command, Leader, Observation};
 use plasmon_cluster::{Map, Member, Slot};
 use plasmon_proto::ObjectId;
 use plasmon_testkit::Random;
@@ -67,6 +67,7 @@ pub(super) enum Act {
     Connect(Way),
     Heal(Way),
     Etcd(usize),
+    Drain,
 }
 
 /// The pool.
@@ -89,6 +90,14 @@ pub(super) struct World {
     pub(super) maps: Vec<(Mono, Arc<Map>)>,
     last_map: Mono,
     activations: Vec<Activation>,
+    /// What an operator wants.
+    pub(super) commands: Vec<Command>,
+    /// Whether the driver drains nodes, too.
+    pub(super) has_drains: bool,
+    /// Machines that were ever to be drained: what they kept they may let go.
+    pub(super) drained_ever: BTreeSet<usize>,
+    /// When a machine last lost its memory.
+    pub(super) memory_lost: Mono,
     /// What nodes answered about where objects are.
     pub(super) places: BTreeMap<u64, Place>,
     pub(super) listings: Listings,
@@ -125,6 +134,10 @@ impl World {
             maps: vec![(Mono(0), Arc::new(Map::default()))],
             last_map: Mono(0),
             activations: Vec::new(),
+            commands: Vec::new(),
+            has_drains: false,
+            drained_ever: BTreeSet::new(),
+            memory_lost: Mono(0),
             places: BTreeMap::new(),
             listings: Listings::new(seed),
             queue: BinaryHeap::new(),
@@ -353,6 +366,10 @@ impl World {
                 self.list_here(at, (peer, question), &query);
             }
             Effect::Listed { number, page, missing } => self.listed(number, page, missing)?,
+            Effect::ReportDrains(reports) => {
+                self.note(|| format!("{at} reports {reports:?}"));
+                self.machines[at].drains = reports;
+            }
             Effect::Report { group, since } => {
                 if self.machines[at].reaches_etcd {
                     let primary = self.machines[at].slot();
@@ -573,7 +590,8 @@ impl World {
         let holders: Vec<_> = self.machines.iter().filter(holds).collect();
         let seen_members: Vec<_> = holders.iter().map(|m| (m.index, m.incarnation)).collect();
         let is_due = self.leader_due.is_some_and(|due| due <= now.0 / 1000);
-        if seen_members != self.seen_members || is_due || !self.activations.is_empty() {
+        let is_asked = !self.activations.is_empty() || !self.commands.is_empty();
+        if seen_members != self.seen_members || is_due || is_asked {
             let members: Vec<_> = holders.into_iter().map(Machine::member).collect();
             self.seen_members = seen_members;
             self.propose(&members);
@@ -594,8 +612,8 @@ impl World {
             map: &map,
             members,
             activations: &std::mem::take(&mut self.activations),
-            drained: &[],
-            commands: &[],
+            drained: &self.drained(&map),
+            commands: &std::mem::take(&mut self.commands),
         };
         let decision = self.leader.step(now.0 / 1000, &seen);
         self.leader_due = decision.deadline_ms;

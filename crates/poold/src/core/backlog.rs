@@ -81,7 +81,8 @@ fn object_of(effect: &Effect) -> Option<ObjectId> {
         | Effect::Report { .. }
         | Effect::ListHere { .. }
         | Effect::Listed { .. }
-        | Effect::Place { .. } => None,
+        | Effect::Place { .. }
+        | Effect::ReportDrains(_) => None,
     }
 }
 

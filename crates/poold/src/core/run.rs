@@ -422,6 +422,7 @@ impl Core {
                 self.listings.answer(number, page, missing);
             }
             Effect::Report { group, since } => self.membership.report(group, since),
+            Effect::ReportDrains(reports) => self.membership.report_drains(reports),
         }
     }
 

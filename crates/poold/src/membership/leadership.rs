@@ -10,14 +10,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use plasmon_cluster::drain::drained;
 use plasmon_cluster::leader::{Command, Decision, Observation};
-use plasmon_cluster::{Leader, Map, Refusal, Slot};
+use plasmon_cluster::{DrainReport, Leader, Map, Refusal, Slot};
 use plasmon_etcd::{Client, Condition, Error, LeaseId, Operation};
 
 use super::event::Event;
 use super::shared::Shared;
 use crate::clock::now_ms;
 use plasmon_membership::commands::{self, Entry, Order};
+use plasmon_membership::drains;
 use plasmon_membership::keys::{Key, Keys, Life};
 use plasmon_membership::reports::{self, Reports};
 use plasmon_membership::view::{SeenMap, View};
@@ -51,6 +53,8 @@ pub(crate) struct Leadership {
     pub(crate) leader: Option<(i64, Leader)>,
     /// What was last written, and under which lease.
     pub(crate) reported: Option<(LeaseId, Reports)>,
+    /// The same, of draining nodes.
+    pub(crate) drains_reported: Option<(LeaseId, Vec<DrainReport>)>,
     pub(crate) refused: BTreeMap<Life, String>,
 }
 
@@ -82,6 +86,7 @@ impl Leadership {
             return Ok(REST);
         }
         self.report(&view, lease)?;
+        self.report_drains(lease)?;
         match view.leading {
             None => self.campaign(&view, lease),
             Some(leading) if leading.life == self.life && leading.lease == Some(lease) => {
@@ -142,11 +147,12 @@ impl Leadership {
         let asked: Vec<Asked> = view.commands().take(COMMANDS_AT_ONCE).collect();
         let commands: Vec<Command> =
             asked.iter().map(|(_, slot, order)| order.command(*slot)).collect();
+        let drained = drained(map, &view.drain_reports(map));
         let seen = Observation {
             map,
             members: &members,
             activations: &activations,
-            drained: &[],
+            drained: &drained,
             commands: &commands,
         };
         let now = now_ms();
@@ -268,6 +274,27 @@ impl Leadership {
         let key = self.keys.of(Key::Reports(self.life));
         self.etcd.transact(&[], &[Operation::Put(key, reports::encode(&reports), Some(lease))])?;
         self.reported = Some((lease, reports));
+        Ok(())
+    }
+
+    /// Writes what this node reports of draining nodes.
+    fn report_drains(&mut self, lease: LeaseId) -> Result<(), Error> {
+        let reports = self.shared.look(|state| state.drains.clone());
+        let is_written = match &self.drains_reported {
+            Some((under, written)) => *under == lease && *written == reports,
+            None => reports.is_empty(),
+        };
+        if is_written {
+            return Ok(());
+        }
+        let key = self.keys.of(Key::Drains(self.life));
+        let operation = if reports.is_empty() {
+            Operation::Delete(key)
+        } else {
+            Operation::Put(key, drains::encode(&reports), Some(lease))
+        };
+        self.etcd.transact(&[], &[operation])?;
+        self.drains_reported = Some((lease, reports));
         Ok(())
     }
 }

@@ -31,7 +31,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use plasmon_cluster::node::BadMember;
-use plasmon_cluster::{Epoch, GroupNo, Member, NodeUuid, ProtocolRange};
+use plasmon_cluster::{DrainReport, Epoch, GroupNo, Member, NodeUuid, ProtocolRange};
 use plasmon_etcd::{Client, Condition, Operation, Options};
 use plasmon_membership::{BadClusterName, Key, Keys, Life, Snapshot, reports};
 
@@ -158,6 +158,7 @@ impl Membership {
             out_after_ms: settings.out_after_ms,
             leader: None,
             reported: None,
+            drains_reported: None,
             refused: BTreeMap::new(),
         };
         let (holder_thread, threads) = (None, Vec::new());
@@ -194,6 +195,11 @@ impl Membership {
         if !self.shared.look(|state| is_known(&state.reports)) {
             self.shared.change(|state| state.reports.insert(group, since));
         }
+    }
+
+    /// Reports to the leader and to operators what draining nodes have that is not elsewhere yet.
+    pub fn report_drains(&self, reports: Vec<DrainReport>) {
+        self.shared.change(|state| state.drains = reports);
     }
 
     /// Ends the membership and the lease with it, so that the others know at once. What fails of it

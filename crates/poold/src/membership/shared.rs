@@ -3,7 +3,7 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use plasmon_cluster::{Epoch, Map};
+use plasmon_cluster::{DrainReport, Epoch, Map};
 use plasmon_etcd::LeaseId;
 
 use super::event::Event;
@@ -29,6 +29,8 @@ pub(crate) struct State {
     pub(crate) lease: Option<LeaseId>,
     /// What the node wants to be reported.
     pub(crate) reports: Reports,
+    /// The same, of draining nodes.
+    pub(crate) drains: Vec<DrainReport>,
     /// Whether etcd has been found to know less than the watch has seen.
     pub(crate) must_list: bool,
     /// Whether all threads shall end.

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "in a test the panic is the report")]
 
 mod disk;
+mod drain;
 mod etcd_members;
 mod faults;
 mod hostile;

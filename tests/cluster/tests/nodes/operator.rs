@@ -20,11 +20,16 @@ impl Operator {
         Self { cluster: format!("etcd://{endpoint}") }
     }
 
-    /// What `pool` with these arguments prints, or why it fails.
-    pub(crate) fn pool(&self, arguments: &[&str]) -> Result<Value, String> {
+    /// The command `pool` with these arguments.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(build(&["plasmon-cli"]).join("plasmon"));
         command.arg("pool").args(arguments).args(["--cluster", &self.cluster, "--json"]);
-        let out = command.output().unwrap();
+        command
+    }
+
+    /// What it prints, or why it fails.
+    pub(crate) fn pool(&self, arguments: &[&str]) -> Result<Value, String> {
+        let out = self.command(arguments).output().unwrap();
         let error = String::from_utf8(out.stderr).unwrap();
         if out.status.success() {
             Ok(serde_json::from_slice(&out.stdout).unwrap())
@@ -33,7 +38,7 @@ impl Operator {
         }
     }
 
-    fn status(&self) -> Value {
+    pub(crate) fn status(&self) -> Value {
         self.pool(&["status"]).unwrap()
     }
 
@@ -55,7 +60,7 @@ impl Operator {
         states
     }
 
-    fn is(&self, expected: &[(&str, &str)]) -> bool {
+    pub(crate) fn is(&self, expected: &[(&str, &str)]) -> bool {
         let states = self.states();
         let states = states.iter().map(|(name, state)| (name.as_str(), state.as_str()));
         states.eq(expected.iter().copied())

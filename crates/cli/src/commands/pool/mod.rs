@@ -5,17 +5,21 @@
 //!    │                      kernel end it with this command, however this one ends
 //!    └────► stop: what ends the command
 //!
-//!   status, nodes, forget ──► reach: the pool in its etcd; no node is asked
+//!   forget, drain, undrain ──► orders: what the node that leads is to do
+//!                                │
+//!   status, nodes ───────────────┴──► reach: the pool in its etcd; no node is asked
 //!   where ──► the pool daemon of the running store
 //! ```
 
 mod checks;
 mod child;
 mod dev;
+mod drain;
 mod etcd;
 mod forget;
 mod node;
 mod nodes;
+mod orders;
 mod place;
 mod program;
 mod reach;
@@ -41,6 +45,12 @@ pub(super) fn run(arguments: &Arguments, command: &Pool, output: &Output) -> Res
         Pool::Where { object } => place::place(&connection::connect(arguments)?, object, output),
         Pool::Forget(order) => {
             forget::forget(&mut Reach::find(arguments, &order.pool)?, order, output)
+        }
+        Pool::Drain(order) => {
+            drain::drain(&mut Reach::find(arguments, &order.pool)?, order, output)
+        }
+        Pool::Undrain(order) => {
+            drain::undrain(&mut Reach::find(arguments, &order.pool)?, order, output)
         }
         Pool::Child(child) => child::become_child(child),
     }

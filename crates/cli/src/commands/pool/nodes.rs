@@ -4,6 +4,7 @@ use anyhow::Result;
 use plasmon_proto::pool_admin::{NodeState, PoolNode};
 use serde_json::json;
 
+use super::drain::left_text;
 use super::reach::Reach;
 use crate::output::{Output, Paint};
 
@@ -22,7 +23,7 @@ fn table(nodes: &[PoolNode], output: &Output) -> String {
         vec![
             node.slot.to_string(),
             format!("{}{mark}", node.name),
-            node.state.to_string(),
+            state_text(node),
             format!("map {}", node.since_epoch),
             node.groups_led.to_string(),
             format!("{} of {}", node.groups_complete, node.groups),
@@ -38,8 +39,20 @@ fn table(nodes: &[PoolNode], output: &Output) -> String {
     // Whole lines, because a table counts the letters of its cells.
     let lines = lines.zip(nodes).map(|(line, node)| match node.state {
         NodeState::Up => line.to_owned(),
-        NodeState::Draining | NodeState::Out => output.paint(Paint::Note, line),
+        NodeState::Draining | NodeState::Drained | NodeState::Out => {
+            output.paint(Paint::Note, line)
+        }
         NodeState::Down => output.paint(Paint::Bad, line),
     });
     head.into_iter().chain(lines).collect::<Vec<_>>().join("\n")
+}
+
+/// The state, and what is left of a node that drains.
+fn state_text(node: &PoolNode) -> String {
+    match &node.left {
+        Some(left) if node.state == NodeState::Draining => {
+            format!("{}: {}", node.state, left_text(left))
+        }
+        _ => node.state.to_string(),
+    }
 }
