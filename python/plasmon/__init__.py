@@ -56,7 +56,7 @@ from plasmon._native import (
     __version__,
     default_socket,
 )
-from plasmon._pool import Place, Pool, PoolNode, PoolStatus
+from plasmon._pool import Place, Pool, PoolNode, PoolStatus, Verification
 from plasmon._sort import Sorted, sort, sort_partition
 from plasmon._store import Daemon, Store, connect, start
 from plasmon._subscription import Subscription
@@ -129,6 +129,7 @@ __all__ = [
     "TooManyPins",
     "Unreachable",
     "Unsupported",
+    "Verification",
     "VersionMismatch",
     "Writer",
     "__version__",

@@ -93,6 +93,35 @@ class Place:
     caches: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What was found when all records of a pool were compared with all copies.
+
+    There are ``objects``, of which fewer nodes than shall keep ``short``, and no live node has
+    ``unreachable``; ``lost`` objects existed, and no node has a copy. Of the ``groups`` of ids
+    ``groups_compared`` were compared: the others have no primary now that knows all their records.
+    ``nodes`` are dicts with the ``slot`` of a node, the ``copies`` that it keeps and their
+    ``bytes``, the copies that were ``missing``, and are made again, and those that were
+    ``unrecorded``, and are dropped. The nodes in the slots ``unanswered`` did not answer.
+    """
+
+    groups: int
+    groups_compared: int
+    objects: int
+    short: int
+    unreachable: int
+    lost: int
+    nodes: list[dict[str, int]]
+    unanswered: list[int]
+
+    @property
+    def whole(self) -> bool:
+        """Whether nothing is wrong, and everything was compared."""
+        wrong = self.short + self.unreachable + self.lost + len(self.unanswered)
+        wrong += sum(node["missing"] + node["unrecorded"] for node in self.nodes)
+        return wrong == 0 and self.groups_compared == self.groups
+
+
 class Pool:
     """The pool that a store belongs to, as its pool daemon knows it: ``store.pool``.
 
@@ -132,3 +161,10 @@ class Pool:
             holders=tuple(found["holders"]),
             caches=tuple(found["caches"]),
         )
+
+    def verify(self, *, timeout: float = 60.0) -> Verification:
+        """Compares all records with the copies that there are, and repairs what differs.
+
+        The nodes have ``timeout`` seconds; those that have not answered then are named.
+        """
+        return cast(Verification, known(Verification, self._store._pool_verify(timeout)))

@@ -128,6 +128,7 @@ def test_a_put_without_its_pool_daemon_is_unreachable_and_leaves_nothing(pooled)
 
 
 def test_a_store_without_a_pool_daemon_knows_nothing_of_its_pool(store):
-    for ask in (store.pool.status, store.pool.nodes, lambda: store.pool.where("@prod:x")):
+    pool = store.pool
+    for ask in (pool.status, pool.nodes, pool.verify, lambda: pool.where("@prod:x")):
         with pytest.raises(plasmon.Unreachable):
             ask()

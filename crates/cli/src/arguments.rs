@@ -12,7 +12,7 @@ use plasmon_proto::limits::COPIES_MAX;
 use plasmon_proto::{Name, Policy};
 
 pub(crate) use self::pool::{
-    Pool, PoolAddress, PoolChild, PoolDev, PoolDrain, PoolForget, PoolNode, PoolUndrain,
+    Pool, PoolAddress, PoolChild, PoolDev, PoolDrain, PoolForget, PoolNode, PoolUndrain, PoolVerify,
 };
 use crate::failure::usage;
 use crate::{completion, target};

@@ -5,7 +5,9 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use plasmon_proto::pool_admin::{ObjectPlace, PoolNode, PoolStatus, Reply, Request, socket_of};
+use plasmon_proto::pool_admin::{
+    ObjectPlace, PoolNode, PoolStatus, Reply, Request, Verification, socket_of,
+};
 use plasmon_proto::{Code, ObjectId, frame};
 use plasmon_shm::socket::Connection;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
@@ -14,6 +16,9 @@ use crate::error::{Error, Result};
 
 /// The pool daemon answers within 5 s.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+
+/// The pool is compared within so long, whatever is asked for.
+const VERIFY_WITHIN_MAX: Duration = Duration::from_secs(3600);
 
 /// Where an object is.
 pub(crate) fn place(store: &Path, id: ObjectId) -> Result<ObjectPlace> {
@@ -48,6 +53,21 @@ pub(crate) fn nodes(store: &Path) -> Result<Vec<PoolNode>> {
             }
             _ => return Err(Error::unexpected(DOING)),
         }
+    }
+}
+
+/// Has all records compared with all copies.
+pub(crate) fn verify(store: &Path, within: Duration) -> Result<Verification> {
+    const DOING: &str = "having the pool compared";
+    let door = Door::open(store, DOING)?;
+    let within = within.min(VERIFY_WITHIN_MAX);
+    let answer_within = within.saturating_add(ANSWER_WITHIN);
+    set_socket_timeout(&door.connection, Timeout::Recv, Some(answer_within))
+        .map_err(|error| failed(DOING, error.into()))?;
+    let within_ms = u64::try_from(within.as_millis()).unwrap_or(u64::MAX);
+    match door.ask(&Request::Verify { within_ms })? {
+        Reply::Verify(verification) => Ok(*verification),
+        _ => Err(Error::unexpected(DOING)),
     }
 }
 

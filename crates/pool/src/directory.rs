@@ -13,6 +13,7 @@ mod inventory;
 mod kept;
 mod led;
 mod repair;
+mod verify;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,6 +31,7 @@ use drain::Drains;
 use kept::Kept;
 use led::Led;
 use repair::Bucket;
+use verify::Verification;
 
 /// So often a repair that waits for bytes looks whether there are some.
 const REPAIR_EVERY_MS: u64 = 50;
@@ -47,6 +49,7 @@ pub(crate) struct Directory {
     repairs: BTreeSet<(usize, ObjectId)>,
     bucket: Bucket,
     drains: Drains,
+    verification: Verification,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -68,6 +71,7 @@ impl Directory {
             repairs: BTreeSet::new(),
             bucket: Bucket::new(repair_bytes_per_s),
             drains: Drains::default(),
+            verification: Verification::default(),
         }
     }
 
@@ -179,7 +183,10 @@ impl Directory {
         }
         while let Some(round) = self.rounds.pop(cx.now) {
             match round {
-                Round::Groups => self.ask_for_groups(cx),
+                Round::Groups => {
+                    self.ask_for_groups(cx);
+                    self.go_on_verifying(cx);
+                }
                 Round::Repair => self.repair(cx),
                 Round::Drains => {
                     if let Some(ms) = self.report_drains(cx) {
@@ -265,7 +272,7 @@ impl Directory {
             waits |= led.send_unheard(cx);
             waits |= led.in_sync < cx.view.group(*no).acting.len() || led.is_unreported(cx);
         }
-        waits |= !yields.is_empty() || !surveys.is_empty();
+        waits |= !yields.is_empty() || !surveys.is_empty() || self.is_verifying();
         for (slot, groups) in yields {
             cx.send(slot, Message::Yield { groups });
         }
@@ -317,6 +324,9 @@ impl Directory {
                 self.timers.set(id, cx.now);
             }
             self.rounds.set_if_clear(Round::Groups, cx.now.after_ms(RETRY_MS));
+        }
+        if self.is_verifying() {
+            self.go_on_verifying(cx);
         }
     }
 

@@ -10,6 +10,7 @@ use plasmon_proto::pool_listing::{ListQuery, ListedPage};
 use crate::message::{Envelope, InlineBytes, QuestionNo, SegmentRange, TransferNo};
 use crate::record::{Birth, Content, Place};
 use crate::time::Mono;
+use crate::verify::Verified;
 
 /// Names one landing: memory in the node's own store for a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -89,6 +90,13 @@ pub enum Event {
         question: QuestionNo,
         /// What is there.
         page: Option<ListedPage>,
+    },
+    /// An operator has the pool compared; answered with [`Effect::Verified`].
+    Verify {
+        /// Comes back in the answer.
+        number: u64,
+        /// How long it may take.
+        within_ms: u64,
     },
     /// Content arrives from another node, though perhaps no segment has ended: what is asked of it
     /// has its turn.
@@ -219,5 +227,12 @@ pub enum Effect {
         page: ListedPage,
         /// The nodes that did not, and may have more.
         missing: Vec<Slot>,
+    },
+    /// The answer to [`Event::Verify`].
+    Verified {
+        /// The number of the question.
+        number: u64,
+        /// What the nodes found.
+        verified: Verified,
     },
 }

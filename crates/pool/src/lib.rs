@@ -112,6 +112,7 @@ mod survey;
 #[cfg(test)]
 mod tests;
 mod time;
+pub mod verify;
 mod view;
 mod vouch;
 

@@ -61,6 +61,24 @@ pub const LISTS_MAX: usize = 64;
 
 /// Pages that a node's store is asked for on behalf of one other node at a time.
 pub const LISTS_PER_PEER_MAX: usize = 16;
+/// So often a node is asked again whether it has compared its records with the copies.
+pub const VERIFY_AGAIN_MS: u64 = 1_000;
+
+/// The longest time in which the pool is to be compared.
+pub const VERIFY_MS_MAX: u64 = 3_600_000;
+
+/// Comparisons that a node has under way for operators.
+pub const VERIFICATIONS_MAX: usize = 8;
+
+/// Nodes that wait for a comparison of one primary.
+pub const QUESTIONERS_MAX: usize = 1024;
+
+/// Groups that a primary compares at a time: the inventories for more would be in the way of what
+/// else comes over the connections.
+pub const VERIFY_GROUPS_AT_ONCE: usize = 64;
+
+/// For so long the copies in these groups are waited for.
+pub const VERIFY_BATCH_MS: u64 = 30_000;
 
 /// For so long the creation of an id waits for the last copy of its deleted predecessor.
 pub const IN_USE_MS: u64 = 5_000;

@@ -17,6 +17,7 @@ use crate::limits::{
     READ_RANGES_MAX, SOURCES_MAX,
 };
 use crate::record::{Birth, Content, Place, Record, Version, is_copies};
+use crate::verify::Tally;
 
 /// The versions of the protocol between nodes that this code speaks.
 pub const PROTOCOL: ProtocolRange = ProtocolRange { min: 2, max: 2 };
@@ -407,6 +408,19 @@ pub enum Message {
         /// Its incarnation.
         birth: Birth,
     },
+    /// Any node to every node: compare the records of the groups that you lead with what the nodes
+    /// have.
+    Verify {
+        /// Comes back in the answer.
+        question: QuestionNo,
+    },
+    /// The answer to it.
+    Verified {
+        /// The number of the question.
+        question: QuestionNo,
+        /// What was found.
+        tally: Tally,
+    },
 }
 
 /// Why bytes are not an envelope.
@@ -494,6 +508,7 @@ impl Message {
             Self::Place { place, .. } => place.keeps_limits(),
             Self::List { query, .. } => query.keeps_limits(),
             Self::Listed { page, .. } => page.keeps_limits(),
+            Self::Verified { tally, .. } => tally.keeps_limits(),
             Self::Opened { copy, .. } => copy.is_none_or(|(_, content)| content.is_movable()),
             Self::Read { ranges, .. } => ranges.len() <= READ_RANGES_MAX,
             Self::Whole { bytes, .. } => bytes.0.len() as u64 <= INLINE_BYTES_MAX,
@@ -522,7 +537,8 @@ impl Message {
             | Self::EndRead { .. }
             | Self::Missing { .. }
             | Self::Where { .. }
-            | Self::Release { .. } => true,
+            | Self::Release { .. }
+            | Self::Verify { .. } => true,
         }
     }
 }

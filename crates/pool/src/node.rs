@@ -21,6 +21,7 @@ use crate::record::{Birth, is_copies};
 use crate::serve::Serves;
 use crate::survey;
 use crate::time::Mono;
+use crate::verify::Verifications;
 use crate::view::{Context, View};
 use crate::vouch::{self, Vouching};
 
@@ -38,6 +39,7 @@ pub struct Node {
     vouching: Vouching,
     places: Places,
     listings: Listings,
+    verifications: Verifications,
     /// When to say again which hidden copies are held.
     held_due: Option<Mono>,
     /// What was last reported of draining nodes.
@@ -53,6 +55,7 @@ macro_rules! context {
 mod drains;
 mod listings;
 mod transfers;
+mod verify;
 
 impl Node {
     /// A node that has just been started: it knows no map, and nothing of its store's copies.
@@ -69,6 +72,7 @@ impl Node {
             serves: Serves::default(),
             places: Places::new(config.first_number()),
             listings: Listings::new(config.first_number()),
+            verifications: Verifications::new(config.first_number()),
             held_due: None,
             drains: Vec::new(),
         }
@@ -107,6 +111,9 @@ impl Node {
             }
             Event::Where { number, id } => self.places.ask(context!(self, now), number, id),
             Event::List { .. } | Event::ListedHere { .. } => self.listing_event(now, event),
+            Event::Verify { number, within_ms } => {
+                self.verifications.ask(context!(self, now), number, within_ms);
+            }
             Event::Moving(by) => self.pulls.moving(now, by, |id| self.lookups.progressed(now, id)),
             Event::Time => {}
         }
@@ -124,6 +131,7 @@ impl Node {
             .chain(self.vouching.next_deadline())
             .chain(self.places.next_deadline())
             .chain(self.listings.next_deadline())
+            .chain(self.verifications.next_deadline())
             .chain(self.held_due)
             .min()
     }
@@ -139,6 +147,7 @@ impl Node {
         }
         self.places.time_passed(context!(self, now));
         self.listings.time_passed(context!(self, now));
+        self.verifications.time_passed(context!(self, now));
         self.report_drains();
         let lookups = &self.lookups;
         let is_wanted = |wish: &Wish| wish.hold || lookups.class_of(&wish.id).is_some();
@@ -329,7 +338,13 @@ impl Node {
                 let cx = context!(self, now);
                 self.directory.inventory(cx, from, &groups, &copies, more);
             }
-            Message::Yielded { .. } | Message::Inventory { .. } => {}
+            Message::Verify { .. } | Message::Verified { .. } if is_current => {
+                self.verification(now, from, message);
+            }
+            Message::Yielded { .. }
+            | Message::Inventory { .. }
+            | Message::Verify { .. }
+            | Message::Verified { .. } => {}
             Message::Yield { groups } => survey::yielded(context!(self, now), from, &groups),
             Message::Survey { groups } => self.survey(now, from, &groups),
             // A primary that led the group before may have refused what this one accepts.

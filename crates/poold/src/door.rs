@@ -19,14 +19,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use plasmon_cluster::limits::{GROUPS, NODES_MAX};
 use plasmon_cluster::{Map, Slot};
-use plasmon_pool::limits::PLACE_MS;
+use plasmon_pool::limits::{PLACE_MS, VERIFY_MS_MAX};
 use plasmon_pool::record::{Found, Place};
+use plasmon_pool::verify::{NodeTally, Verified};
 use plasmon_proto::ObjectId;
 use plasmon_proto::frame;
 use plasmon_proto::pool_admin::{
     LIST_WITHOUT_MAX, NODES_PER_PAGE, ObjectPlace, ObjectRecord, REFUSED_MAX, Reply, Request,
-    Standing, socket_of,
+    Standing, Verification, VerifiedNode, socket_of,
 };
 use plasmon_proto::pool_listing::{ListQuery, ListedPage};
 use plasmon_shm::socket::{Connection, Listener};
@@ -196,6 +198,9 @@ fn answer(node: &Asker, request: Request) -> Option<Reply> {
             }
             listed(node, query, without)
         }
+        Request::Verify { within_ms } => {
+            Reply::Verify(Box::new(verification(node, within_ms.min(VERIFY_MS_MAX))))
+        }
     })
 }
 
@@ -214,6 +219,47 @@ fn listed(node: &Asker, query: ListQuery, without: Vec<Slot>) -> Reply {
 
 fn name_of(map: &Map, slot: Slot) -> String {
     map.node(slot).map_or_else(|| format!("slot {slot}"), |node| node.member.name.clone())
+}
+
+/// Has the whole pool compared, and adds up what the nodes found.
+fn verification(node: &Asker, within_ms: u64) -> Verification {
+    let (sender, answer) = sync_channel(1);
+    node.verify(within_ms, sender);
+    let within = Duration::from_millis(within_ms.saturating_add(2_000));
+    let groups = GROUPS as u32;
+    let Ok(Verified { tallies, unanswered }) = answer.recv_timeout(within) else {
+        let map = node.pool().map.unwrap_or_default();
+        let unanswered = map.nodes().map(|(slot, _)| slot).collect();
+        return Verification { groups, unanswered, ..Verification::default() };
+    };
+    let mut sum = Verification { groups, ..Verification::default() };
+    let mut nodes: BTreeMap<Slot, VerifiedNode> = BTreeMap::new();
+    for tally in tallies.values() {
+        sum.groups_compared = sum.groups_compared.saturating_add(tally.groups);
+        for (to, more) in [
+            (&mut sum.objects, tally.objects),
+            (&mut sum.short, tally.short),
+            (&mut sum.unreachable, tally.unreachable),
+            (&mut sum.lost, tally.lost),
+        ] {
+            *to = to.saturating_add(more);
+        }
+        for NodeTally { slot, copies, bytes, missing, unrecorded } in &tally.nodes {
+            let none = VerifiedNode { slot: *slot, copies: 0, bytes: 0, missing: 0, unrecorded: 0 };
+            let node = nodes.entry(*slot).or_insert(none);
+            for (to, more) in [
+                (&mut node.copies, copies),
+                (&mut node.bytes, bytes),
+                (&mut node.missing, missing),
+                (&mut node.unrecorded, unrecorded),
+            ] {
+                *to = to.saturating_add(*more);
+            }
+        }
+    }
+    sum.nodes = nodes.into_values().take(NODES_MAX).collect();
+    sum.unanswered = unanswered.into_iter().collect();
+    sum
 }
 
 /// Where an object is, with the names of the nodes.

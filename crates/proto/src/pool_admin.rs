@@ -46,6 +46,11 @@ pub enum Request {
         /// [`LIST_WITHOUT_MAX`].
         without: Vec<Slot>,
     },
+    /// Compare all records with all copies.
+    Verify {
+        /// How long that may take; an hour at most.
+        within_ms: u64,
+    },
 }
 
 /// What a pool daemon answers.
@@ -64,6 +69,8 @@ pub enum Reply {
         /// Nodes that did not answer, with their names; [`NODES_PER_PAGE`] at most.
         missing: Vec<(Slot, String)>,
     },
+    /// What was found.
+    Verify(Box<Verification>),
 }
 
 /// Nodes in one reply: the largest fit into a frame.
@@ -266,9 +273,74 @@ pub struct PoolStatus {
     pub refused: Vec<RefusedNode>,
 }
 
+/// What was found when all records of a pool were compared with all copies.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verification {
+    /// The groups that the ids are divided into.
+    pub groups: u32,
+    /// Those of them that were compared: the others have no primary that knows all their records.
+    pub groups_compared: u32,
+    /// Objects that exist.
+    pub objects: u64,
+    /// Those of them that fewer nodes keep than shall.
+    pub short: u64,
+    /// Those of them that no live node has.
+    pub unreachable: u64,
+    /// Objects that existed, and of which no node has a copy.
+    pub lost: u64,
+    /// What is on each node, in the order of their slots.
+    pub nodes: Vec<VerifiedNode>,
+    /// Nodes that did not answer.
+    pub unanswered: Vec<Slot>,
+}
+
+/// What was found on one node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VerifiedNode {
+    /// The node.
+    pub slot: Slot,
+    /// Copies that it keeps.
+    pub copies: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Copies that it was to keep, and had not. They are made again.
+    pub missing: u64,
+    /// Copies of which there was no record. They are dropped.
+    pub unrecorded: u64,
+}
+
+impl Verification {
+    /// Whether nothing is wrong, and everything was compared.
+    pub fn is_whole(&self) -> bool {
+        let is_right = |node: &VerifiedNode| node.missing == 0 && node.unrecorded == 0;
+        self.groups_compared == self.groups
+            && (self.short, self.unreachable, self.lost) == (0, 0, 0)
+            && self.unanswered.is_empty()
+            && self.nodes.iter().all(is_right)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_largest_verification_fits_a_frame() {
+        let node = VerifiedNode {
+            slot: Slot(u16::MAX),
+            copies: 10_000_000,
+            bytes: 1 << 50,
+            missing: u64::MAX,
+            unrecorded: u64::MAX,
+        };
+        let verification = Verification {
+            nodes: vec![node; 1024],
+            unanswered: vec![Slot(u16::MAX); 1024],
+            ..Verification::default()
+        };
+        let reply = Reply::Verify(Box::new(verification));
+        assert!(crate::frame::encode_admin_reply(1, &reply).is_ok());
+    }
 
     #[test]
     fn the_socket_of_a_pool_daemon_is_that_of_its_store_alone() {

@@ -48,6 +48,12 @@ pub(crate) enum Pool {
     Drain(PoolDrain),
     /// Have a node take part again that is to be drained, or was.
     Undrain(PoolUndrain),
+    /// Compare all records of the pool with the copies on its nodes, and repair what differs.
+    ///
+    /// It asks the pool daemon of the running store, and fails when the pool is not whole: when
+    /// objects have fewer copies than they shall, cannot be reached or are lost, when copies are
+    /// not where they shall be, or when not everything could be compared.
+    Verify(PoolVerify),
     /// Run a program that is ended with the command that started it.
     #[command(hide = true)]
     Child(PoolChild),
@@ -161,6 +167,14 @@ pub(crate) struct PoolUndrain {
     pub(crate) no_wait: bool,
     /// How long to wait until it is carried out.
     #[arg(long, value_name = "SECONDS", default_value_t = 30.0, conflicts_with = "no_wait")]
+    pub(crate) timeout: f64,
+}
+
+/// Arguments of `pool verify`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct PoolVerify {
+    /// How long to wait for the nodes.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60.0)]
     pub(crate) timeout: f64,
 }
 

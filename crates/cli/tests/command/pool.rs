@@ -301,8 +301,10 @@ fn looking_at_a_pool_that_is_not_there_says_why() {
         let said = fails(&mut command(&fixture, &arguments));
         assert!(said.contains(away) && said.contains("etcd does not answer"), "{said}");
     }
-    let out = command(&fixture, &["pool", "where", "@prod:x"]).output().unwrap();
-    assert_eq!(out.status.code(), Some(3), "no store runs: {}", text(&out.stderr));
+    for arguments in [&["pool", "where", "@prod:x"][..], &["pool", "verify"]] {
+        let out = command(&fixture, arguments).output().unwrap();
+        assert_eq!(out.status.code(), Some(3), "no store runs: {}", text(&out.stderr));
+    }
 
     let Some(etcd) = Etcd::start() else { return };
     let endpoint = etcd.endpoints().remove(0);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use plasmon_proto::limits::REQUEST_IDS_MAX;
 use plasmon_proto::message::{Access, ClientInfo, Filter, Request, Status};
 use plasmon_proto::object::{Level, ObjectInfo, ObjectState};
-use plasmon_proto::pool_admin::{ObjectPlace, PoolNode, PoolStatus};
+use plasmon_proto::pool_admin::{ObjectPlace, PoolNode, PoolStatus, Verification};
 use plasmon_proto::ring::Submission;
 use plasmon_proto::{Code, Name, ObjectId};
 use plasmon_shm::eventfd::Doorbell;
@@ -481,6 +481,12 @@ impl Client {
     /// The nodes of the pool, as the pool daemon has seen them last, in the order of their slots.
     pub fn pool_nodes(&self) -> Result<Vec<PoolNode>> {
         pool::nodes(self.socket())
+    }
+
+    /// Has all nodes of the pool compare their records with the copies that there are, which may
+    /// take so long. What differs is repaired.
+    pub fn pool_verify(&self, within: Duration) -> Result<Verification> {
+        pool::verify(self.socket(), within)
     }
 
     /// The connected clients.

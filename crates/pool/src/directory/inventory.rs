@@ -72,6 +72,7 @@ fn reconcile(led: &mut Led, cx: &mut Context<'_>, from: Slot, copy: CopyEntry) {
     let visible = standing == Standing::Committed;
     let Some(record) = led.record(&id).cloned() else {
         if led.knows_all(cx) {
+            led.note_unrecorded(from, standing);
             // It was deleted, or never acknowledged.
             cx.send(from, Message::Drop { id, birth, existed: visible });
         } else if visible {
@@ -82,6 +83,7 @@ fn reconcile(led: &mut Led, cx: &mut Context<'_>, from: Slot, copy: CopyEntry) {
         return;
     };
     if record.birth != birth {
+        led.note_unrecorded(from, standing);
         return cx.send(from, Message::Drop { id, birth, existed: visible });
     }
     match record.state {
@@ -199,6 +201,9 @@ fn remove_lost(
             work.missing.insert(from);
             changed.push(*id);
         }
+    }
+    if !lost.is_empty() {
+        led.findings.entry(from).or_default().missing += lost.len() as u64;
     }
     for (id, mut record) in lost {
         record.holders.retain(|slot| *slot != from);

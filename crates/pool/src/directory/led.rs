@@ -6,6 +6,7 @@ use plasmon_cluster::{Epoch, GroupNo, NodeState, Slot};
 use plasmon_proto::ObjectId;
 
 use crate::directory::kept::{Kept, Stored};
+use crate::directory::verify::Findings;
 use crate::message::{CommitOutcome, CopyEntry, Message, QuestionNo};
 use crate::record::{Birth, Record, State, Version};
 use crate::time::Mono;
@@ -59,6 +60,8 @@ pub(super) struct Led {
     pub(super) pages: BTreeMap<Slot, Vec<CopyEntry>>,
     /// While the group does not know all its objects: copies without a record that no client saw.
     pub(super) hidden: BTreeMap<(ObjectId, Slot), CopyEntry>,
+    /// What inventories have shown to differ, by node.
+    pub(super) findings: BTreeMap<Slot, Findings>,
     /// Nodes that know since which map the group has its acting nodes: what they keep is what
     /// this primary had them record.
     pub(super) joined: BTreeSet<Slot>,
@@ -87,6 +90,7 @@ impl Led {
             surveyed: BTreeMap::new(),
             pages: BTreeMap::new(),
             hidden: BTreeMap::new(),
+            findings: BTreeMap::new(),
             joined: BTreeSet::new(),
             unrecorded: BTreeMap::new(),
             unheard_unrecorded: BTreeSet::new(),

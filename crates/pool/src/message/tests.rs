@@ -5,6 +5,7 @@ use plasmon_proto::pool_listing::ListedObject;
 
 use super::*;
 use crate::record::State;
+use crate::verify::NodeTally;
 
 fn id() -> ObjectId {
     ObjectId::pooled([1; 12], None)
@@ -63,7 +64,14 @@ fn messages() -> Vec<Message> {
         Message::Unheard { group: GroupNo::of(&id), since, version, nodes: vec![Slot(13)] },
         Message::UnheardRecorded { group: GroupNo::of(&id), since, version },
         Message::Release { id, birth },
+        Message::Verify { question },
+        Message::Verified { question, tally: tally(2) },
     ]
+}
+
+fn tally(nodes: usize) -> Tally {
+    let node = NodeTally { slot: Slot(6), copies: 7, bytes: 8, missing: 9, unrecorded: 10 };
+    Tally { groups: 1, objects: 2, short: 3, unreachable: 4, lost: 5, nodes: vec![node; nodes] }
 }
 
 fn envelope(messages: Vec<Message>) -> Envelope {
@@ -127,6 +135,10 @@ fn the_bytes_of_messages_stay_as_they_are() {
         bytes(Message::Release { id: self::id(), birth: birth() }),
         format!("{head}1f{id}020304")
     );
+    let verify = Message::Verify { question: QuestionNo(9) };
+    assert_eq!(bytes(verify), format!("{head}2009"));
+    let verified = Message::Verified { question: QuestionNo(9), tally: tally(1) };
+    assert_eq!(bytes(verified), format!("{head}21090102030405010607") + "08090a");
 }
 
 #[test]
@@ -185,6 +197,9 @@ fn lists_and_numbers_at_and_past_their_limits() {
     assert_eq!(check(commit(id, 8)), Ok(()));
     assert!(check(commit(id, 9)).is_err());
     assert!(check(commit(ObjectId::new([0; 20]), 1)).is_err(), "not a pooled id");
+    let verified = |nodes| Message::Verified { question: QuestionNo(1), tally: tally(nodes) };
+    assert_eq!(check(verified(NODES_MAX)), Ok(()));
+    assert!(check(verified(NODES_MAX + 1)).is_err());
     let most = envelope(vec![Message::Unwatch { id }; MESSAGES_MAX]);
     assert_eq!(most.check(), Ok(()));
     let more = envelope(vec![Message::Unwatch { id }; MESSAGES_MAX + 1]);

@@ -10,4 +10,5 @@ mod places;
 mod random;
 mod silent;
 mod store;
+mod verify;
 mod world;

@@ -43,6 +43,9 @@ const EVENTS: u64 = 60;
 /// How long the nodes have to say where everything is.
 const PLACES_MS: u64 = 1_000;
 
+/// How long the nodes have to compare everything.
+const VERIFY_MS: u64 = 12_000;
+
 /// Ids that clients compete for.
 const FREE_IDS: u8 = 5;
 
@@ -89,6 +92,11 @@ impl World {
         self.run_until(self.now.after_ms(PLACES_MS), false)?;
         self.check_places()?;
         self.check_listings()?;
+        if self.has_drains {
+            self.ask_verifications()?;
+            self.run_until(self.now.after_ms(VERIFY_MS), false)?;
+            self.check_verifications()?;
+        }
         self.history.check()
     }
 

@@ -15,6 +15,7 @@ use crate::limits::ISOLATED_MARGIN_MS;
 use crate::message::{Envelope, InlineBytes, SegmentRange, TransferNo};
 use crate::record::{Birth, Place};
 use crate::time::Mono;
+use crate::verify::Verified;
 
 use super::history::{History, OperationNo};
 use super::listings::Listings;
@@ -101,6 +102,8 @@ pub(super) struct World {
     /// What nodes answered about where objects are.
     pub(super) places: BTreeMap<u64, Place>,
     pub(super) listings: Listings,
+    /// What nodes found when the pool was compared.
+    pub(super) verified: BTreeMap<u64, Verified>,
     queue: BinaryHeap<Reverse<(Mono, u64)>>,
     whats: BTreeMap<u64, What>,
     order: u64,
@@ -140,6 +143,7 @@ impl World {
             memory_lost: Mono(0),
             places: BTreeMap::new(),
             listings: Listings::new(seed),
+            verified: BTreeMap::new(),
             queue: BinaryHeap::new(),
             whats: BTreeMap::new(),
             order: 0,
@@ -358,6 +362,9 @@ impl World {
                 if serves.remove(&(peer, transfer)).is_none() {
                     return Err("ended what was not served".into());
                 }
+            }
+            Effect::Verified { number, verified } => {
+                self.verified.insert(number, verified);
             }
             Effect::Place { number, place } => {
                 self.places.insert(number, place);

@@ -82,7 +82,8 @@ fn object_of(effect: &Effect) -> Option<ObjectId> {
         | Effect::ListHere { .. }
         | Effect::Listed { .. }
         | Effect::Place { .. }
-        | Effect::ReportDrains(_) => None,
+        | Effect::ReportDrains(_)
+        | Effect::Verified { .. } => None,
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, SyncSender};
 
 use plasmon_pool::record::Place;
+use plasmon_pool::verify::Verified;
 use plasmon_proto::ObjectId;
 
 use super::listings::ListQuestion;
@@ -21,6 +22,8 @@ pub(super) enum Incoming {
     Where(ObjectId, SyncSender<Place>),
     /// A program asks what is in a namespace.
     List(ListQuestion),
+    /// An operator has the pool compared, within so many milliseconds.
+    Verify(u64, SyncSender<Verified>),
     End,
 }
 

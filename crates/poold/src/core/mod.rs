@@ -34,6 +34,7 @@ use plasmon_membership::Snapshot;
 use plasmon_net::handshake::Token;
 use plasmon_net::tcp::TcpListener;
 use plasmon_pool::record::Place;
+use plasmon_pool::verify::Verified;
 use plasmon_proto::ObjectId;
 use plasmon_proto::pool_listing::ListQuery;
 
@@ -81,6 +82,10 @@ impl Asker {
     /// an answer the sender is dropped, as in [`Self::ask`].
     pub fn list(&self, query: ListQuery, without: Vec<Slot>, answer: SyncSender<Listing>) {
         self.inbox.put(Incoming::List(ListQuestion { query, without, answer }));
+    }
+    /// Has the whole pool compared. Without an answer the sender is dropped, as for [`Self::ask`].
+    pub fn verify(&self, within_ms: u64, answer: SyncSender<Verified>) {
+        self.inbox.put(Incoming::Verify(within_ms, answer));
     }
 
     /// What etcd says of the pool, as far as this node has seen it.

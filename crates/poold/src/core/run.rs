@@ -11,6 +11,7 @@ use plasmon_net::handshake::{Cluster, Local, NodeIdentity, ProtocolRange, Token}
 use plasmon_net::tcp::TcpListener;
 use plasmon_pool::message::{PROTOCOL, TransferNo};
 use plasmon_pool::record::Place;
+use plasmon_pool::verify::Verified;
 use plasmon_pool::{Config, Effect, Event, Mono, Node, Ticket};
 use plasmon_proto::ObjectId;
 
@@ -80,6 +81,8 @@ pub(super) struct Core {
     running: Option<Running>,
     /// Connections that wait to hear where an object is, by the numbers of their questions.
     questions: BTreeMap<u64, SyncSender<Place>>,
+    /// Those that wait until the pool is compared.
+    verifications: BTreeMap<u64, SyncSender<Verified>>,
     /// The number of the last one.
     question: u64,
     listings: Listings,
@@ -113,6 +116,7 @@ impl Core {
             openings: Openings::default(),
             running: None,
             questions: BTreeMap::new(),
+            verifications: BTreeMap::new(),
             question: 0,
             listings: Listings::default(),
             is_ready: false,
@@ -208,6 +212,7 @@ impl Core {
             Incoming::Store(event) => return self.hear(event),
             Incoming::Where(id, answer) => self.ask(id, answer),
             Incoming::List(question) => self.list(question),
+            Incoming::Verify(within_ms, answer) => self.verify(within_ms, answer),
             Incoming::Mover(Done::Arrived { transfer, segment, intact, memory }) => {
                 if let Some(memory) = memory {
                     self.returned(transfer, memory);
@@ -421,6 +426,12 @@ impl Core {
             Effect::Listed { number, page, missing } => {
                 self.listings.answer(number, page, missing);
             }
+            Effect::Verified { number, verified } => {
+                // The connection may have ended; it has room for its answer.
+                if let Some(answer) = self.verifications.remove(&number) {
+                    let _ = answer.try_send(verified);
+                }
+            }
             Effect::Report { group, since } => self.membership.report(group, since),
             Effect::ReportDrains(reports) => self.membership.report_drains(reports),
         }
@@ -445,6 +456,16 @@ impl Core {
         let ListQuestion { query, without, answer } = question;
         let number = self.listings.ask(answer);
         self.step(Event::List { number, query, without });
+    }
+    /// Has the pool compared. Before the node takes part the answer is dropped at once.
+    fn verify(&mut self, within_ms: u64, answer: SyncSender<Verified>) {
+        if !self.is_ready || self.running.is_none() {
+            return;
+        }
+        self.question += 1;
+        let number = self.question;
+        self.verifications.insert(number, answer);
+        self.step(Event::Verify { number, within_ms });
     }
 
     fn end_landing(&mut self, ticket: Ticket, ending: Ending) {

@@ -1,14 +1,22 @@
 //! A machine is taken out of a pool, with the real command: what it alone had is on the others.
 
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use plasmon_client::{Code, PutOptions};
-use plasmon_testkit::{Signal, kill, pattern, until};
+use plasmon_testkit::{Signal, build, kill, pattern, until};
 use serde_json::Value;
 
-use crate::node::{LONG, nodes};
+use crate::node::{LONG, Node, nodes};
 use crate::operator::Operator;
 use crate::{name, named};
+
+/// What `pool verify` says at the pool daemon of a node, and whether it succeeds.
+fn verify(node: &Node) -> (bool, Value) {
+    let mut command = Command::new(build(&["plasmon-cli"]).join("plasmon"));
+    command.args(["pool", "verify", "--json", "--socket"]).arg(node.client.socket());
+    let out = command.output().unwrap();
+    (out.status.success(), serde_json::from_slice(&out.stdout).unwrap())
+}
 
 #[test]
 fn a_drained_node_takes_nothing_with_it() {
@@ -22,6 +30,8 @@ fn a_drained_node_takes_nothing_with_it() {
             (nodes[1].client.put(&data, &options).unwrap(), data)
         })
         .collect();
+    let (is_whole, found) = verify(&nodes[0]);
+    assert!(is_whole && found["objects"] == 12, "{found}");
 
     let drained = operator.pool(&["drain", "node1", "--timeout", "60"]).unwrap();
     assert_eq!(drained["drained"], true);
@@ -40,6 +50,7 @@ fn a_drained_node_takes_nothing_with_it() {
     until("it has left", || operator.is(&[("node0", "up"), ("node1", "out"), ("node2", "up")]));
     assert_eq!(operator.status()["alarm"], Value::Null);
     operator.pool(&["forget", "node1"]).unwrap();
+    until("the pool is whole", || verify(&nodes[0]).0);
 
     // Two nodes are left, and an object that needs both.
     let options = PutOptions { copies_min: 2, ..named("@prod:both", 2) };

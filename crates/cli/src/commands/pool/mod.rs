@@ -8,7 +8,7 @@
 //!   forget, drain, undrain ──► orders: what the node that leads is to do
 //!                                │
 //!   status, nodes ───────────────┴──► reach: the pool in its etcd; no node is asked
-//!   where ──► the pool daemon of the running store
+//!   where, verify ──► the pool daemon of the running store
 //! ```
 
 mod checks;
@@ -25,6 +25,7 @@ mod program;
 mod reach;
 mod status;
 mod stop;
+mod verify;
 
 use anyhow::Result;
 
@@ -52,6 +53,7 @@ pub(super) fn run(arguments: &Arguments, command: &Pool, output: &Output) -> Res
         Pool::Undrain(order) => {
             drain::undrain(&mut Reach::find(arguments, &order.pool)?, order, output)
         }
+        Pool::Verify(verify) => verify::verify(&connection::connect(arguments)?, verify, output),
         Pool::Child(child) => child::become_child(child),
     }
 }

@@ -1,0 +1,157 @@
+//! `plasmon pool verify`: compares all records of the pool with all copies.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Result, bail};
+use plasmon_client::Client;
+use plasmon_proto::pool::Slot;
+use plasmon_proto::pool_admin::{PoolNode, Verification, VerifiedNode};
+use serde_json::{Value, json};
+
+use crate::arguments::PoolVerify;
+use crate::output::{Output, Paint, bytes, count};
+use crate::target;
+
+/// Compares them, and fails when the pool is not whole.
+pub(super) fn verify(store: &Client, order: &PoolVerify, output: &Output) -> Result<()> {
+    let within = target::seconds("--timeout", order.timeout)?;
+    let found = store.pool_verify(within)?;
+    let names = Names::of(&store.pool_nodes()?);
+    output.value(&document(&found, &names)?, || text(&found, &names, output))?;
+    if !found.is_whole() {
+        bail!("the pool is not whole: {}", problems(&found, &names).join("; "));
+    }
+    Ok(())
+}
+
+/// What the nodes are called.
+struct Names(BTreeMap<Slot, String>);
+
+impl Names {
+    fn of(nodes: &[PoolNode]) -> Self {
+        Self(nodes.iter().map(|node| (node.slot, node.name.clone())).collect())
+    }
+
+    fn name(&self, slot: Slot) -> String {
+        self.0.get(&slot).cloned().unwrap_or_else(|| format!("slot {slot}"))
+    }
+}
+
+fn document(found: &Verification, names: &Names) -> Result<Value> {
+    let mut document = serde_json::to_value(found)?;
+    document["whole"] = json!(found.is_whole());
+    for (node, value) in
+        found.nodes.iter().zip(document["nodes"].as_array_mut().into_iter().flatten())
+    {
+        value["name"] = json!(names.name(node.slot));
+    }
+    let unanswered = found.unanswered.iter().map(|slot| names.name(*slot));
+    document["unanswered"] = unanswered.collect();
+    Ok(document)
+}
+
+fn text(found: &Verification, names: &Names, output: &Output) -> String {
+    const HEAD: [&str; 5] = ["node", "copies", "bytes", "missing", "unrecorded"];
+    let row = |node: &VerifiedNode| {
+        vec![
+            names.name(node.slot),
+            node.copies.to_string(),
+            bytes(node.bytes),
+            node.missing.to_string(),
+            node.unrecorded.to_string(),
+        ]
+    };
+    let rows: Vec<Vec<String>> = found.nodes.iter().map(row).collect();
+    let copies = found.nodes.iter().map(|node| node.copies).sum();
+    let whole = match found.is_whole() {
+        true => output.paint(Paint::Good, "the pool is whole"),
+        false => output.paint(Paint::Bad, "the pool is not whole"),
+    };
+    let sum = format!(
+        "{whole}: {} with {}",
+        count(found.objects, "object"),
+        match copies {
+            1 => "1 copy".to_owned(),
+            copies => format!("{copies} copies"),
+        }
+    );
+    if rows.is_empty() {
+        return sum;
+    }
+    format!("{}\n{sum}", output.table(&HEAD, &rows, &[1, 2, 3, 4]))
+}
+
+/// What is wrong, with numbers.
+fn problems(found: &Verification, names: &Names) -> Vec<String> {
+    let Verification { groups, groups_compared, short, unreachable, lost, .. } = *found;
+    let mut problems = Vec::new();
+    for (number, what) in [
+        (short, "with fewer copies than asked for"),
+        (unreachable, "on no node that is up"),
+        (lost, "lost, because no node has a copy"),
+    ] {
+        if number > 0 {
+            problems.push(format!("{} {what}", count(number, "object")));
+        }
+    }
+    let sum = |of: fn(&VerifiedNode) -> u64| found.nodes.iter().map(of).sum::<u64>();
+    for (number, what) in [
+        (sum(|node| node.missing), "not where a record says, which are made again"),
+        (sum(|node| node.unrecorded), "without a record, which are dropped"),
+    ] {
+        match number {
+            0 => {}
+            1 => problems.push(format!("1 copy {what}")),
+            number => problems.push(format!("{number} copies {what}")),
+        }
+    }
+    if !found.unanswered.is_empty() {
+        let nodes: Vec<String> = found.unanswered.iter().map(|slot| names.name(*slot)).collect();
+        problems.push(format!("no answer from {}", nodes.join(", ")));
+    }
+    if groups_compared != groups {
+        problems.push(format!(
+            "{groups_compared} of {groups} groups compared, the others have no primary now that \
+             knows all their records: do it again, and see `plasmon pool status`"
+        ));
+    }
+    problems
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_is_said_and_nothing_else() {
+        let node = VerifiedNode { slot: Slot(1), copies: 2, bytes: 3, missing: 0, unrecorded: 0 };
+        let well = Verification {
+            groups: 1024,
+            groups_compared: 1024,
+            objects: 2,
+            nodes: vec![node],
+            ..Verification::default()
+        };
+        let names = Names(BTreeMap::from([(Slot(1), "b".to_owned())]));
+        assert!(well.is_whole());
+        assert_eq!(problems(&well, &names), Vec::<String>::new());
+        let wrong = VerifiedNode { missing: 1, unrecorded: 2, ..node };
+        for (ill, said) in [
+            (Verification { short: 1, ..well.clone() }, "1 object with fewer copies"),
+            (Verification { unreachable: 2, ..well.clone() }, "2 objects on no node"),
+            (Verification { lost: 1, ..well.clone() }, "1 object lost"),
+            (Verification { groups_compared: 9, ..well.clone() }, "9 of 1024 groups"),
+            (Verification { unanswered: vec![Slot(1), Slot(2)], ..well.clone() }, "b, slot 2"),
+            (Verification { nodes: vec![wrong], ..well.clone() }, "1 copy not where a record"),
+        ] {
+            assert!(!ill.is_whole());
+            let problems = problems(&ill, &names);
+            assert!(problems[0].contains(said), "{problems:?}");
+        }
+        let document = document(&well, &names).unwrap();
+        assert_eq!(
+            (&document["whole"], &document["nodes"][0]["name"]),
+            (&true.into(), &"b".into())
+        );
+    }
+}
