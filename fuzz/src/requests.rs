@@ -80,7 +80,7 @@ pub fn any(input: &mut Input<'_>, serials: &[u64]) -> Request {
 }
 
 fn rare(input: &mut Input<'_>, ids: Vec<ObjectId>) -> Request {
-    match input.below(10) {
+    match input.below(11) {
         0 => Request::Status,
         1 => Request::Sync,
         2 => Request::DeleteUnused { ids },
@@ -104,6 +104,11 @@ fn rare(input: &mut Input<'_>, ids: Vec<ObjectId>) -> Request {
             visible: input.byte() % 2 == 0,
             keep: input.byte() % 2 == 0,
         },
+        9 => {
+            let timeout_ms = [None, Some(0), Some(1000)][input.below(3)];
+            let ids = ids.into_iter().chain([pooled_id(input), pooled_id(input)]).collect();
+            Request::Settle { ids, timeout_ms }
+        }
         _ => Request::Share { bytes: input.word() },
     }
 }
@@ -122,7 +127,7 @@ fn birth(input: &mut Input<'_>) -> Birth {
 /// What the pool daemon might answer.
 pub fn told(input: &mut Input<'_>) -> Told {
     let (id, birth) = (pooled_id(input), birth(input));
-    match input.below(8) {
+    match input.below(9) {
         0 => {
             let fates = [Fate::Absent, Fate::Deleted, Fate::Lost, Fate::Unreachable, Fate::NoRoom];
             Told::Sought { id, number: input.byte().into(), fate: fates[input.below(5)] }
@@ -136,6 +141,7 @@ pub fn told(input: &mut Input<'_>) -> Told {
         4 => Told::Drop { id, birth },
         5 => Told::Publish { id, birth },
         6 => Told::Keep { id, birth },
+        7 => Told::Look { id, number: input.byte().into() },
         _ => Told::Vouch { ms: input.word() },
     }
 }

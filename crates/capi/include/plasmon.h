@@ -219,10 +219,18 @@ typedef struct plasmon_put_options {
     int32_t owned;             /* 1: deleted with the last composite that holds it */
     int32_t strict;            /* 1: the kernel refuses every write once it is sealed */
     int32_t replace;           /* 1: an object of this id or name is replaced in one step */
-    uint8_t copies;            /* of an object in a pool: how many nodes keep it, 1 to 8; 0: two */
+    uint8_t copies;            /* of an object in a pool: how many nodes keep it, 1 to 8; 0: two, or
+                                  one if it has no name */
     uint8_t copies_min;        /* with how many it is accepted where there are no more nodes, 1 to
                                   copies; 0: half of copies, rounded up */
+    uint8_t pool;              /* 1: it belongs to the pool of the store, without a name */
+    uint8_t ack;               /* PLASMON_ACK_ */
 } plasmon_put_options;
+
+/* When a put of an object in a pool returns. */
+#define PLASMON_ACK_DEFAULT 0 /* COPIES if it has a name or more than one copy, else LOCAL */
+#define PLASMON_ACK_LOCAL 1   /* at once; plasmon_settle waits. Not for objects with a name */
+#define PLASMON_ACK_COPIES 2  /* when the pool has accepted it, with its copies */
 
 typedef struct plasmon_part {
     const void *data; /* may be null when there are no bytes */
@@ -271,6 +279,12 @@ plasmon_code plasmon_writer_abort(plasmon_writer *writer);
 /* Deletes objects. `outcomes`, if not null, gets one code for each. Buffers of them stay valid. */
 plasmon_code plasmon_delete(const plasmon_store *store, const plasmon_id *ids, size_t count,
                             plasmon_code *outcomes);
+/* Waits until the pool has accepted objects that were put on this node; -1 waits without a limit.
+ * `outcomes` gets one code for each: PLASMON_OK; why the pool refused it, and it has ended, such as
+ * PLASMON_NOT_ENOUGH_NODES or PLASMON_STORE_FULL; PLASMON_TIMED_OUT, or PLASMON_UNREACHABLE where
+ * there is no pool daemon to ask, after which it is still there and may be settled later. */
+plasmon_code plasmon_settle(const plasmon_store *store, const plasmon_id *ids, size_t count,
+                            int64_t timeout_ms, plasmon_code *outcomes);
 /* Deletes an object without waiting for the answer; a refusal is reported by a later call. */
 plasmon_code plasmon_delete_soon(const plasmon_store *store, const plasmon_id *id);
 /* Evicts objects with policy cache until this many bytes are free; the last two may be null. */

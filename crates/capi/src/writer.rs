@@ -4,11 +4,11 @@ use std::ffi::{c_char, c_void};
 use std::ptr;
 use std::time::Duration;
 
-use plasmon_client::{Code, Policy, PutOptions, Result, Writer};
+use plasmon_client::{Ack, Code, Policy, PutOptions, Result, Writer};
 
 use crate::arguments::{
     array, array_mut, bad_request, borrow, clear_out, give, optional_text, options, take_back,
-    write_optional, write_out,
+    timeout, write_optional, write_out,
 };
 use crate::boundary::{PLASMON_OK, done, value};
 use crate::connection::plasmon_store;
@@ -44,9 +44,11 @@ pub struct plasmon_put_options {
     owned: i32,
     strict: i32,
     replace: i32,
-    // These two lie where the struct had padding: it is as large as before them.
+    // These four lie where the struct had padding: it is as large as before them.
     copies: u8,
     copies_min: u8,
+    pool: u8,
+    ack: u8,
 }
 
 impl Default for plasmon_put_options {
@@ -68,6 +70,8 @@ impl Default for plasmon_put_options {
             replace: 0,
             copies: 0,
             copies_min: 0,
+            pool: 0,
+            ack: 0,
         }
     }
 }
@@ -104,6 +108,12 @@ pub(crate) unsafe fn put_options(pointer: *const plasmon_put_options) -> Result<
         Err(_) => return Err(bad_request("a time to live cannot be negative")),
     };
     let (owned, strict) = (given.owned != 0, given.strict != 0);
+    let ack = match given.ack {
+        0 => None,
+        1 => Some(Ack::Local),
+        2 => Some(Ack::Copies),
+        other => return Err(bad_request(format!("{other} is not an acknowledgement"))),
+    };
     Ok(PutOptions {
         id,
         name,
@@ -112,8 +122,10 @@ pub(crate) unsafe fn put_options(pointer: *const plasmon_put_options) -> Result<
         tag: given.tag,
         ttl,
         members,
+        pool: given.pool != 0,
         copies: given.copies,
         copies_min: given.copies_min,
+        ack,
         owned,
         strict,
         replace: given.replace != 0,
@@ -306,6 +318,29 @@ pub unsafe extern "C" fn plasmon_delete(
         if outcomes.is_null() {
             return Ok(());
         }
+        // SAFETY: the caller gives room for that many codes.
+        let room = unsafe { array_mut(outcomes, count, "outcomes") }?;
+        for (to, code) in room.iter_mut().zip(codes) {
+            to.write(code.map_or(PLASMON_OK, |code: Code| i32::from(code.number())));
+        }
+        Ok(())
+    })
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn plasmon_settle(
+    store: *const plasmon_store,
+    ids: *const plasmon_id,
+    count: usize,
+    timeout_ms: i64,
+    outcomes: *mut i32,
+) -> i32 {
+    done(|| {
+        // SAFETY: the caller gives an open store, or null.
+        let store = unsafe { borrow(store, "store") }?;
+        // SAFETY: the caller gives that many ids, or null when there are none.
+        let codes = store.0.settle(&unsafe { id::ids(ids, count) }?, timeout(timeout_ms))?;
         // SAFETY: the caller gives room for that many codes.
         let room = unsafe { array_mut(outcomes, count, "outcomes") }?;
         for (to, code) in room.iter_mut().zip(codes) {

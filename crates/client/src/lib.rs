@@ -21,7 +21,9 @@
 //! 2. Own puts are visible to own gets: on a miss with undrained submissions, the socket question
 //!    drains them.
 //! 3. Ids that the client makes itself (20 random bytes, a counter mixed into the first eight) need
-//!    no answer: `put` returns when the record is in the ring. A user-chosen id or a name is
+//!    no answer: `put` returns when the record is in the ring. So do those of objects of a pool
+//!    without a name, which have the slot of this node, from the control page, and the mark of the
+//!    pool; `settle` says whether the pool has accepted them. A user-chosen id or a name is
 //!    announced and acknowledged: the client waits until the ring's head passes and looks for a
 //!    refusal.
 //! 4. Large objects (>= LARGE_OBJECT_BYTES), strict ones, and everything of a client without a
@@ -100,6 +102,7 @@ mod rpc;
 mod scope;
 mod scopes;
 mod session;
+mod settle;
 mod similar_name;
 #[cfg(feature = "sim")]
 mod simulated;
@@ -117,7 +120,7 @@ pub use growing::seal::ReadOnlyMemory;
 pub use growing::{GrowOptions, GrowingObject};
 pub use interrupt::interruptible;
 pub use listing::Listing;
-pub use options::{ConnectOptions, PutOptions, REQUEST_TIMEOUT, StartOptions};
+pub use options::{Ack, ConnectOptions, PutOptions, REQUEST_TIMEOUT, StartOptions};
 pub use ranges::ObjectReader;
 pub use region::Region;
 pub use scope::Scope;

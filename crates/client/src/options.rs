@@ -74,6 +74,16 @@ impl Default for StartOptions {
     }
 }
 
+/// When a put of an object of a pool returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ack {
+    /// When the object is on its way into the store of this node. Whether the pool has accepted it,
+    /// with its copies, [`crate::Client::settle`] says.
+    Local,
+    /// When the pool has accepted it, with its copies.
+    Copies,
+}
+
 /// How an object is to be made. The default is an unnamed object with an id of the client's own
 /// making, policy keep, no metadata.
 #[derive(Clone, Debug, Default)]
@@ -92,12 +102,20 @@ pub struct PutOptions {
     pub ttl: Option<Duration>,
     /// Objects that this one is made of; they live at least as long as it does.
     pub members: Vec<ObjectId>,
-    /// Of an object in a pool, how many nodes keep a copy, 1 to 8; 0 for two. A put returns when
-    /// they have it.
+    /// Whether an object without a name belongs to the pool of the store. It is found on all nodes
+    /// by its id, which says on which node it was made. One with a name does so if its name begins
+    /// with `@`.
+    pub pool: bool,
+    /// Of an object in a pool, how many nodes keep a copy, 1 to 8; 0 for two, or for one without a
+    /// name.
     pub copies: u8,
     /// With how many copies it is accepted where there are no more nodes; 0 for half of `copies`,
     /// rounded up.
     pub copies_min: u8,
+    /// When a put of an object in a pool returns; `None` for [`Ack::Copies`] if it has a name or is
+    /// to have more than one copy, and else for [`Ack::Local`]. An object with a name is seen
+    /// nowhere before the pool has accepted it, so [`Ack::Local`] is not for such.
+    pub ack: Option<Ack>,
     /// Whether the object is deleted with the last composite that holds it.
     pub owned: bool,
     /// Whether the kernel must refuse every write once it is sealed.

@@ -9,10 +9,12 @@ use plasmon_proto::ring::Put;
 use plasmon_proto::{Code, ObjectId, Policy};
 
 use crate::error::{Error, Result};
-use crate::options::PutOptions;
+use crate::options::{Ack, PutOptions};
 
-/// How many nodes keep a copy of an object in a pool, unless its creator says so.
+/// How many nodes keep a copy of an object in a pool, unless its creator says so: of one with a
+/// name, and of one without.
 const COPIES: u8 = 2;
+const COPIES_UNNAMED: u8 = 1;
 
 /// The parts of an object in the order in which they lie in memory.
 #[derive(Clone, Copy, Debug)]
@@ -42,6 +44,10 @@ pub(crate) struct Plan {
     pub(crate) chosen: Option<ObjectId>,
     /// Whether an object that has this id is replaced.
     pub(crate) replace: bool,
+    /// Whether the client is to make a pooled id.
+    pub(crate) is_homed: bool,
+    /// Whether a put waits until the pool has accepted an object that is seen before that.
+    pub(crate) settles: bool,
     pub(crate) traits: Traits,
     pub(crate) attributes: Vec<u8>,
     pub(crate) sizes: Sizes,
@@ -59,7 +65,10 @@ impl Plan {
     /// Checks the options for an object with so much data.
     pub(crate) fn new(doing: &'static str, data: u64, options: &PutOptions) -> Result<Self> {
         let chosen = chosen_id(doing, options)?;
+        let is_homed = options.pool && chosen.is_none();
         let pool = pool_attributes(doing, options, chosen)?;
+        let waits = pool.is_some_and(|pool| pool.copies > 1);
+        let settles = is_homed && options.ack.map_or(waits, |ack| ack == Ack::Copies);
         let attributes = attributes(doing, options, pool)?;
         let sizes = Sizes {
             data,
@@ -71,7 +80,8 @@ impl Plan {
             chosen.into_iter().fold(error, Error::with_id)
         })?;
         let traits = Traits { policy: options.policy, tag: options.tag, owned: options.owned };
-        Ok(Self { chosen, replace: options.replace, traits, attributes, sizes, footprint })
+        let replace = options.replace;
+        Ok(Self { chosen, replace, is_homed, settles, traits, attributes, sizes, footprint })
     }
 }
 
@@ -102,14 +112,30 @@ fn pool_attributes(
         let error = chosen.into_iter().fold(error, Error::with_id);
         Err(options.name.iter().fold(error, |error, name| error.with_name(name.to_string())))
     };
-    if !chosen.is_some_and(|id| id.is_pooled()) {
-        return match (copies, copies_min) {
-            (0, 0) => Ok(None),
+    let is_named = chosen.is_some_and(|id| id.is_pooled());
+    if options.pool && !is_named && chosen.is_some() {
+        let detail = "an object of a pool has a name that begins with @, or neither name nor id";
+        return refused(Code::BadRequest, detail);
+    }
+    if !is_named && !options.pool {
+        return match (copies, copies_min, options.ack) {
+            (0, 0, None) => Ok(None),
+            (0, 0, Some(_)) => refused(
+                Code::BadRequest,
+                "only an object of a pool is acknowledged by it: its name begins with @, or it is \
+                 put with pool",
+            ),
             _ => refused(
                 Code::BadRequest,
-                "only an object of a pool has copies: its name begins with @",
+                "only an object of a pool has copies: its name begins with @, or it is put with \
+                 pool",
             ),
         };
+    }
+    if is_named && options.ack == Some(Ack::Local) {
+        let detail = "an object with a name is seen after the pool has accepted it: a put of one \
+                      is acknowledged with its copies";
+        return refused(Code::BadRequest, detail);
     }
     if let Some(detail) = unsupported_in_a_pool(options) {
         return refused(Code::Unsupported, detail);
@@ -117,22 +143,33 @@ fn pool_attributes(
     if copies > COPIES_MAX {
         return refused(Code::BadRequest, "an object of a pool has 1 to 8 copies");
     }
-    let copies = if copies == 0 { COPIES } else { copies };
+    let copies = match (copies, is_named) {
+        (0, true) => COPIES,
+        (0, false) => COPIES_UNNAMED,
+        (copies, _) => copies,
+    };
     let copies_min = if copies_min == 0 { copies - copies / 2 } else { copies_min };
     if copies_min > copies {
         return refused(
             Code::BadRequest,
-            "copies_min is larger than copies, which is 2 unless given",
+            "copies_min is larger than copies, which is 2 unless given, or 1 without a name",
         );
     }
     let class = match policy {
         Policy::Keep => Durability::Memory,
         Policy::Cache => Durability::Cache,
     };
+    let origin = None;
+    if !is_named {
+        // Its id is never used again. What is as ever needs no attributes.
+        let is_plain = copies == 1 && class == Durability::Memory;
+        let attributes = PoolAttributes { copies, copies_min, class, origin, serial: 0 };
+        return Ok((!is_plain).then_some(attributes));
+    }
     // So many bytes come at once and whole, once the machine has booted.
     let serial = plasmon_shm::edge::random().map(u64::from_le_bytes);
     let serial = serial.map_err(|error| Error::io(doing, error))?;
-    Ok(Some(PoolAttributes { copies, copies_min, class, origin: None, serial }))
+    Ok(Some(PoolAttributes { copies, copies_min, class, origin, serial }))
 }
 
 /// What the options ask for that no pool can do. The store refuses it, too, but only once the bytes
@@ -228,6 +265,52 @@ mod tests {
         for name in [None, sales] {
             let local = PutOptions { name, copies: 2, ..PutOptions::default() };
             assert_eq!(Plan::new("putting", 1, &local).unwrap_err().code(), Code::BadRequest);
+        }
+    }
+
+    #[test]
+    fn an_object_of_a_pool_without_a_name_is_plain_unless_it_wants_more() {
+        let pooled = PutOptions { pool: true, ..PutOptions::default() };
+        let plan = Plan::new("putting", 1, &pooled).unwrap();
+        assert_eq!((plan.chosen, plan.is_homed, plan.settles), (None, true, false));
+        assert!(plan.attributes.is_empty());
+        let cases = [
+            (PutOptions { copies: 2, ..pooled.clone() }, true, (2, 1, Durability::Memory)),
+            (
+                PutOptions { copies: 3, ack: Some(Ack::Local), ..pooled.clone() },
+                false,
+                (3, 2, Durability::Memory),
+            ),
+            (
+                PutOptions { policy: Policy::Cache, ..pooled.clone() },
+                false,
+                (1, 1, Durability::Cache),
+            ),
+        ];
+        for (options, settles, expected) in cases {
+            let plan = Plan::new("putting", 1, &options).unwrap();
+            let pool = Attributes::decode(&plan.attributes).unwrap().pool.unwrap();
+            assert_eq!((pool.copies, pool.copies_min, pool.class), expected);
+            assert_eq!((pool.serial, pool.origin, plan.settles), (0, None, settles));
+        }
+        let waits = PutOptions { ack: Some(Ack::Copies), ..pooled.clone() };
+        assert!(Plan::new("putting", 1, &waits).unwrap().settles);
+
+        let name = |text| Some(Name::new("", text).unwrap());
+        let named = PutOptions { name: name("@prod:sales"), ..pooled.clone() };
+        let plan = Plan::new("putting", 1, &named).unwrap();
+        assert!(!plan.is_homed && !plan.settles, "its seal is answered when it is accepted");
+        let refused = [
+            PutOptions { id: Some(ObjectId::new([1; 20])), ..pooled.clone() },
+            PutOptions { name: name("sales"), ..pooled.clone() },
+            PutOptions { ack: Some(Ack::Local), ..named },
+            PutOptions { ack: Some(Ack::Copies), pool: false, ..pooled.clone() },
+            PutOptions { copies: 9, ..pooled.clone() },
+            PutOptions { copies_min: 2, ..pooled },
+        ];
+        for options in refused {
+            let error = Plan::new("putting", 1, &options).unwrap_err();
+            assert_eq!(error.code(), Code::BadRequest, "{options:?}");
         }
     }
 

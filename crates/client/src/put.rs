@@ -25,6 +25,7 @@ use crate::options::PutOptions;
 use crate::payload::{Payload, Plan};
 use crate::process::Process;
 use crate::session::Session;
+use crate::settle::{home, settle_put};
 use crate::submit::{acknowledge, await_applied, submit, submit_put};
 use crate::writer::{Origin, Writer};
 
@@ -41,7 +42,7 @@ impl Process {
         let plan = Plan::new(PUTTING, bytes, options)?;
         let payload = Payload { data, metadata: &options.metadata, attributes: &plan.attributes };
         let session = self.connection.session();
-        match self.put_once(session, &plan, payload, options.strict) {
+        let id = match self.put_once(session, &plan, payload, options.strict) {
             // The daemon lost everything, but the bytes are still here: give them to the new one.
             Err(error)
                 if error.code() == Code::Disconnected && !self.connection.is_current(session) =>
@@ -49,7 +50,11 @@ impl Process {
                 self.put_once(self.connection.session(), &plan, payload, options.strict)
             }
             outcome => outcome,
+        }?;
+        if plan.settles {
+            settle_put(&self.connection, PUTTING, &[id])?;
         }
+        Ok(id)
     }
 
     fn put_once(
@@ -63,7 +68,7 @@ impl Process {
             return self.put_created(session, plan.chosen, plan, payload, strict);
         }
         let (id, position) = self.put_carved(session, plan.chosen, plan, payload)?;
-        if plan.chosen.is_some() {
+        if plan.chosen.is_some() || plan.settles {
             acknowledge(&self.connection, session, PUTTING, position, id)?;
         }
         Ok(id)
@@ -110,6 +115,11 @@ impl Process {
                 let detail = "to replace an object, give its name or its id";
                 Err(Error::new(Code::BadRequest, doing).with_detail(detail))
             }
+            None if plan.is_homed => {
+                let home = home(&self.connection, doing)?;
+                let id = self.connection.session().writing().homed_ids.next(home);
+                Ok((id, id))
+            }
             chosen => {
                 let id = chosen.unwrap_or_else(|| self.new_id());
                 Ok((id, id))
@@ -139,14 +149,16 @@ impl Process {
         plan: &Plan,
         payload: Payload<'_>,
     ) -> Result<(ObjectId, u64)> {
+        let home = if plan.is_homed { Some(home(&self.connection, PUTTING)?) } else { None };
         let mut writing = reserve(&self.connection, session, plan.footprint)?;
         writing.verdicts.take_refusals(PUTTING)?;
-        let id = match chosen {
-            Some(id) => {
+        let id = match (chosen, home) {
+            (Some(id), _) => {
                 writing.check_unannounced(PUTTING, &id)?;
                 id
             }
-            None => writing.ids.next(),
+            (None, Some(home)) => writing.homed_ids.next(home),
+            (None, None) => writing.ids.next(),
         };
         let Some((extent, span)) = writing.leases.front() else {
             return Err(Error::unexpected(PUTTING));
@@ -172,7 +184,7 @@ impl Process {
                 return Err(Error::forgotten(PUTTING, id));
             }
         }
-        let verdict = Verdict::awaited_if(chosen.is_some());
+        let verdict = Verdict::awaited_if(chosen.is_some() || plan.settles);
         let position = submit_put(&self.connection, session, writing, &put, verdict)?;
         Ok((id, position))
     }
@@ -186,6 +198,11 @@ impl Process {
             let detail = "several objects cannot share one id or name";
             return Err(Error::new(Code::BadRequest, PUTTING).with_detail(detail));
         }
+        if options.pool && objects.iter().any(|(chosen, _)| chosen.is_some()) {
+            let detail = "an object of a pool without a name has an id of the client's making";
+            return Err(Error::new(Code::BadRequest, PUTTING).with_detail(detail));
+        }
+        let settles = Plan::new(PUTTING, 0, options)?.settles;
         let session = Arc::clone(self.connection.session());
         let mut ids = Vec::with_capacity(objects.len());
         let mut awaited = Vec::new();
@@ -208,6 +225,9 @@ impl Process {
             let verdict = acknowledge(&self.connection, &session, PUTTING, position, id);
             outcome = outcome.and(verdict);
         }
+        if settles {
+            outcome = outcome.and(settle_put(&self.connection, PUTTING, &ids));
+        }
         outcome.map(|()| ids)
     }
 
@@ -227,7 +247,7 @@ impl Process {
             return Ok((id, None));
         }
         let (id, position) = self.put_carved(session, chosen, &plan, payload)?;
-        Ok((id, chosen.map(|_| position)))
+        Ok((id, (chosen.is_some() || plan.settles).then_some(position)))
     }
 
     pub(crate) fn create(
@@ -253,15 +273,17 @@ impl Process {
         plan: &Plan,
         options: &PutOptions,
     ) -> Result<Writer> {
-        let awaited = plan.chosen.is_some() && !options.trusted;
+        let awaited = plan.chosen.is_some() && !options.trusted || plan.settles;
+        let home = if plan.is_homed { Some(home(&self.connection, CREATING)?) } else { None };
         let mut writing = reserve(&self.connection, &session, plan.footprint)?;
         writing.verdicts.take_refusals(CREATING)?;
-        let id = match plan.chosen {
-            Some(id) => {
+        let id = match (plan.chosen, home) {
+            (Some(id), _) => {
                 writing.check_unannounced(CREATING, &id)?;
                 id
             }
-            None => writing.ids.next(),
+            (None, Some(home)) => writing.homed_ids.next(home),
+            (None, None) => writing.ids.next(),
         };
         let carved = writing.leases.front().and_then(|(extent, span)| {
             let offset = span.offset();
@@ -310,7 +332,8 @@ impl Process {
         fill_tail(&mut span, plan, options);
         let put = plan.put(id, range.placement());
         let origin = Origin::Carved { awaited, range };
-        Ok(Writer::new(store.clone(), self, session, put, origin, span))
+        let writer = Writer::new(store.clone(), self, session, put, origin, span);
+        Ok(writer.settling(plan.settles))
     }
 
     fn create_for_writing(
@@ -327,7 +350,8 @@ impl Process {
         fill_tail(&mut created.span, plan, options);
         let put = plan.put(id, created.range.placement());
         let (span, origin) = (created.span, Origin::Created { warm: created.warm, target });
-        Ok(Writer::new(store.clone(), self, session, put, origin, span))
+        let writer = Writer::new(store.clone(), self, session, put, origin, span);
+        Ok(writer.settling(plan.settles))
     }
 
     pub(crate) fn flush(&self) -> Result<()> {

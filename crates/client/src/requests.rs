@@ -111,7 +111,8 @@ impl Requests {
         let frame = frame::encode_request(number, &request);
         let frame = Some(frame.map_err(|bad| Error::of_frame(doing, &bad))?);
         let deadline = match &request {
-            Request::Wait { timeout_ms: Some(ms), .. } => {
+            Request::Wait { timeout_ms: Some(ms), .. }
+            | Request::Settle { timeout_ms: Some(ms), .. } => {
                 edge::now().checked_add(Duration::from_millis(*ms))
             }
             _ => None,
@@ -267,7 +268,7 @@ impl Requests {
                 self.abort(id);
                 self.forget(number);
             }
-            Request::Wait { .. } => {
+            Request::Wait { .. } | Request::Settle { .. } => {
                 if slot.answer.is_none() {
                     self.cancel(number);
                 }
@@ -388,8 +389,10 @@ impl Returns {
 
 impl Slot {
     fn shorten(&mut self) {
-        if let (Request::Wait { timeout_ms, .. }, Some(deadline)) =
-            (&mut self.request, self.deadline)
+        if let (
+            Request::Wait { timeout_ms, .. } | Request::Settle { timeout_ms, .. },
+            Some(deadline),
+        ) = (&mut self.request, self.deadline)
         {
             let left = deadline.saturating_duration_since(edge::now());
             *timeout_ms = Some(u64::try_from(left.as_millis()).unwrap_or(u64::MAX));

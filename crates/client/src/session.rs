@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use plasmon_proto::message::{ExtentId, MissingClaims, PendingObject, Range, Resume, Welcome};
 use plasmon_proto::object::Level;
+use plasmon_proto::pool::Slot;
 use plasmon_proto::ring::{Completion, Record, Submission};
 use plasmon_proto::{Code, ObjectId};
 use plasmon_shm::channel::{ChannelClient, InFlight};
@@ -31,7 +32,7 @@ use plasmon_shm::writer::WriteExtent;
 
 use crate::acks::Acks;
 use crate::error::{Error, Result};
-use crate::ids::Ids;
+use crate::ids::{HomedIds, Ids};
 use crate::leases::Leases;
 
 const CONNECTING: &str = "connecting to the store";
@@ -44,6 +45,8 @@ const DOORBELL_AT: usize = 3;
 pub(crate) struct WriteState {
     /// For puts, which hold this lock anyway.
     pub(crate) ids: Ids,
+    /// For objects of a pool.
+    pub(crate) homed_ids: HomedIds,
     pub(crate) leases: Leases,
     /// What became of submissions.
     pub(crate) verdicts: Acks,
@@ -94,9 +97,10 @@ pub(crate) struct Channel {
 }
 
 /// What a client without a channel has mapped.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct SocketMemory {
     pub(crate) maps: Mutex<HashMap<ExtentId, KeptMap>>,
+    control: ControlReader,
 }
 
 /// A mapping that is kept for the next object in its extent, without being told when that is gone.
@@ -165,7 +169,7 @@ impl Session {
             let reader = Arc::new(Reader::new(control, index, channel).map_err(failed)?);
             Memory::Channel(Channel { reader, doorbell, wakes })
         } else {
-            Memory::Socket(SocketMemory::default())
+            Memory::Socket(SocketMemory { maps: Mutex::default(), control })
         };
         let writing =
             Mutex::new(WriteState::new(Leases::new(welcome.capacity_bytes, welcome.level)));
@@ -179,6 +183,16 @@ impl Session {
         match &self.memory {
             Memory::Channel(channel) => Some(channel),
             Memory::Socket(_) => None,
+        }
+    }
+
+    /// Which node of its pool the store is, as it says at this moment: the home of ids that are
+    /// made now. `None` without a pool, and until the pool daemon has said so for the first time.
+    #[inline]
+    pub(crate) fn home(&self) -> Option<Slot> {
+        match &self.memory {
+            Memory::Channel(channel) => channel.reader.control().home(),
+            Memory::Socket(memory) => memory.control.home(),
         }
     }
 
@@ -414,6 +428,7 @@ impl WriteState {
     fn new(leases: Leases) -> Self {
         Self {
             ids: Ids::new(),
+            homed_ids: HomedIds::new(),
             leases,
             verdicts: Acks::default(),
             completions_lost: 0,

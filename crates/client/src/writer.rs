@@ -17,6 +17,7 @@ use crate::error::{Error, Result};
 use crate::mapping::keep_writers_out;
 use crate::process::Process;
 use crate::session::Session;
+use crate::settle::settle_put;
 use crate::submit::{acknowledge, submit_put};
 
 const SEALING: &str = "sealing object";
@@ -48,6 +49,8 @@ pub struct Writer {
     put: Put,
     origin: Origin,
     copy_threads: usize,
+    /// Whether a pool is to accept the object before it counts as sealed.
+    settles: bool,
     /// `None` once it is sealed or aborted.
     span: Option<Span>,
 }
@@ -62,7 +65,14 @@ impl Writer {
         span: Span,
     ) -> Self {
         let (connection, copy_threads) = (Arc::clone(&process.connection), process.copy_threads());
-        Self { store, connection, session, put, origin, copy_threads, span: Some(span) }
+        let (settles, span) = (false, Some(span));
+        Self { store, connection, session, put, origin, copy_threads, settles, span }
+    }
+
+    /// Whether its seal waits until the pool has accepted the object.
+    pub(crate) fn settling(mut self, settles: bool) -> Self {
+        self.settles = settles;
+        self
     }
 
     /// The id that the object will have.
@@ -150,6 +160,9 @@ impl Writer {
                     acknowledge(connection, session, SEALING, position, put.id)?;
                 }
             }
+        }
+        if self.settles {
+            settle_put(connection, SEALING, &[self.id()])?;
         }
         Ok(self.id())
     }

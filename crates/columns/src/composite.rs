@@ -66,7 +66,7 @@ pub(crate) fn forget(store: &Client, members: &[ObjectId]) {
 /// Whether the options name an object of a pool, which has no members: a copy is made for it.
 pub(crate) fn is_pooled(options: &PutOptions) -> bool {
     let named = options.name.as_ref().map(plasmon_client::Name::id);
-    options.id.or(named).is_some_and(|id| id.is_pooled())
+    options.pool || options.id.or(named).is_some_and(|id| id.is_pooled())
 }
 
 /// An error if the object that the options name exists already and is not to be replaced: better

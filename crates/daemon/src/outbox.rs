@@ -172,6 +172,11 @@ impl Outbox {
         has_room
     }
 
+    /// How many calls wait for the pool daemon.
+    pub(crate) fn calls(&self) -> usize {
+        self.calls.len()
+    }
+
     /// Drops the notices: the client unsubscribed.
     pub(crate) fn forget_notices(&mut self) {
         self.notices = VecDeque::new();

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use plasmon_proto::limits::{ARENA_EXTENT_BYTES, CLIENTS_MAX};
 use plasmon_proto::object::Level;
+use plasmon_proto::pool::Origin;
 use plasmon_shm::edge;
 use plasmon_shm::index::resize::Index;
 use plasmon_shm::socket::BindError;
@@ -146,7 +147,7 @@ pub(crate) fn fresh_with(
     }
     let (headroom, memory_limit_bytes) = watch_memory(&config, &shared.control);
     let workers = workers(&config, headroom, medium)?;
-    let store = Store::new(store_config(&config, &shared.control), shared);
+    let store = Store::new(store_config(&config, &shared.control, store_token), shared);
     let parts = Parts {
         config,
         flags,
@@ -209,7 +210,7 @@ pub(crate) fn adopting_with(
         epoch = shared.control.epoch(),
         "taking the store over"
     );
-    let mut store = Store::new(store_config(&config, &shared.control), shared);
+    let mut store = Store::new(store_config(&config, &shared.control, store_token), shared);
     let mut effects = Vec::new();
     for id in store.recover(clock.now_ms(), &ranges, objects, &mut effects) {
         tracing::error!(%id, "an object is corrupt: its index entry does not match its memory");
@@ -253,7 +254,10 @@ fn new_shared() -> io::Result<SharedTables> {
     })
 }
 
-fn store_config(config: &Config, control: &ControlDaemon) -> plasmon_store::Config {
+fn store_config(config: &Config, control: &ControlDaemon, boot: u64) -> plasmon_store::Config {
+    if config.pool.is_none() {
+        control.set_home(None);
+    }
     plasmon_store::Config {
         capacity_bytes: config.capacity_bytes,
         page_bytes: page_bytes(),
@@ -267,6 +271,7 @@ fn store_config(config: &Config, control: &ControlDaemon) -> plasmon_store::Conf
         first_serial: control.take_serials(SERIALS_PER_EPOCH),
         first_birth: control.births(),
         pool: config.pool.is_some(),
+        node: control.home().map(|slot| Origin { slot, boot }),
     }
 }
 

@@ -79,6 +79,10 @@ impl Copies {
     pub(crate) fn publish(&mut self, out: &mut Outbox, id: ObjectId, birth: Birth) {
         let copy = self.by_id.get_mut(&id).filter(|copy| copy.birth == birth);
         if let Some(copy) = copy {
+            if copy.visible && id.home().is_some() {
+                // Nothing hides such a copy again.
+                return;
+            }
             copy.visible = true;
             self.hidden.remove(&id);
             out.tell(Told::Publish { id, birth });

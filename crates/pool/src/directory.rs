@@ -6,6 +6,7 @@
 
 mod commit;
 mod drain;
+mod early;
 mod end;
 mod find;
 mod holders;
@@ -133,6 +134,7 @@ impl Directory {
                 slots.retain(|slot, _| cx.view.is_live(*slot));
                 !slots.is_empty()
             });
+            led.early.look(cx);
             ids.extend(led.busy());
             for (id, stored) in &led.kept.records {
                 let record = &stored.record;
@@ -347,7 +349,10 @@ impl Directory {
                 let led = self.led.get_mut(&Map::group_of(&id));
                 if let Some(led) = led.filter(|led| led.kept.since == since) {
                     led.recorded(from, id, version);
-                    self.advance(cx, id);
+                    // As long as another acting node has not, nothing can follow from it.
+                    if led.is_recorded(cx, &id) {
+                        self.advance(cx, id);
+                    }
                 }
             }
             Message::Unheard { group, since, version, nodes } => {

@@ -21,6 +21,9 @@ pub struct Ticket(pub u64);
 pub enum Event {
     /// Its store tells something.
     Local(Call),
+    /// Its store tells so many things at once, in order: what follows from all of them is done
+    /// together.
+    LocalMany(Vec<Call>),
     /// Messages of another node arrived.
     Peer(Envelope),
     /// The connection to another node was made or was lost.

@@ -99,6 +99,7 @@ pub mod event;
 mod inline;
 pub mod limits;
 mod listing;
+mod looks;
 mod lookup;
 pub mod message;
 mod node;

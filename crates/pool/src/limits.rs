@@ -41,6 +41,16 @@ pub const SERVES_PER_PEER_MAX: usize = 64;
 /// After so long a request without an answer is sent again.
 pub const RETRY_MS: u64 = 200;
 
+/// Commits of objects with a home that are asked again wait twice as long each time, up to this.
+pub const RETRY_MS_MAX: u64 = 1_600;
+
+/// Commits of objects with a home that are asked at a time. The others wait: what is asked and not
+/// answered is asked again, and more than the nodes answer in that time would never end.
+pub const COMMITS_ASKED_MAX: usize = 1 << 13;
+
+/// Objects that other nodes ask for here and that the store is asked about.
+pub const LOOKS_MAX: usize = 1 << 16;
+
 /// After so long without a new segment a transfer is moved to the next source.
 pub const STALL_MS: u64 = 300;
 

@@ -11,6 +11,7 @@ use crate::directory::Directory;
 use crate::event::{Call, Class, Effect, Event, Fate, Refusal, Told};
 use crate::limits::{HELD_AGAIN_MS, MESSAGES_MAX};
 use crate::listing::Listings;
+use crate::looks::Looks;
 use crate::lookup::{Asked, Lookups};
 use crate::message::{Answer, Envelope, HoldOutcome, Message, QuestionNo};
 use crate::origin::{Commit, Requests};
@@ -25,6 +26,9 @@ use crate::verify::Verifications;
 use crate::view::{Context, View};
 use crate::vouch::{self, Vouching};
 
+/// How a commit ended.
+type CommitResult = Result<(), Refusal>;
+
 /// One node of a pool.
 #[derive(Debug)]
 pub struct Node {
@@ -34,6 +38,7 @@ pub struct Node {
     copies: Copies,
     requests: Requests,
     lookups: Lookups,
+    looks: Looks,
     pulls: Pulls,
     serves: Serves,
     vouching: Vouching,
@@ -69,6 +74,7 @@ impl Node {
             copies: Copies::default(),
             requests: Requests::new(),
             lookups: Lookups::new(config.first_number()),
+            looks: Looks::default(),
             serves: Serves::default(),
             places: Places::new(config.first_number()),
             listings: Listings::new(config.first_number()),
@@ -82,6 +88,7 @@ impl Node {
     pub fn step(&mut self, now: Mono, event: Event, effects: &mut Vec<Effect>) {
         match event {
             Event::Local(call) => self.call(now, call),
+            Event::LocalMany(calls) => calls.into_iter().for_each(|call| self.call(now, call)),
             Event::Peer(Envelope { epoch, from, incarnation, messages }) => {
                 for message in messages {
                     self.message(now, (from, incarnation, epoch), message);
@@ -223,15 +230,15 @@ impl Node {
             }
             Call::Unseek(id) => self.lookups.unseek(context!(self, now), id),
             Call::Commit { id, serial, content, copies, copies_min } => {
-                if is_copies(copies, copies_min) && content.is_movable() {
-                    let commit =
-                        Commit::new(self.view.config.birth(serial), content, copies, copies_min);
-                    self.commit(now, id, commit);
-                } else {
-                    let result = Err(Refusal::StoreFull);
-                    self.out.tell(Told::Committed { id, serial, result });
-                }
+                let birth = self.view.config.birth(serial);
+                self.commit(now, id, Commit::new(birth, content, copies, copies_min));
             }
+            Call::CommitKept { id, serial, content, copies, copies_min } => {
+                let birth = self.view.config.birth(serial);
+                self.commit(now, id, Commit::new(birth, content, copies, copies_min));
+                self.copies.keep(&id, birth);
+            }
+            Call::Looked { id, number } => self.looked(now, id, number),
             Call::Delete { id, number } => match self.copies.get(&id).filter(|copy| copy.visible) {
                 Some(copy) => {
                     let birth = copy.birth;
@@ -248,11 +255,8 @@ impl Node {
             Call::Kept { id, birth } if self.copies.keep(&id, birth) => {
                 self.send_held(now, id, birth, HoldOutcome::Held);
             }
+            // Of an object with a home that the directory may not know the store tells the commit.
             Call::Has { id, birth, content, visible, kept } => {
-                if visible && id.home().is_some() && birth.slot == self.view.me() {
-                    // It may have been published before the directory knew of it.
-                    self.commit(now, id, Commit::new(birth, content, 1, 1));
-                }
                 self.copies.insert(id, Copy { birth, content, visible, kept });
             }
             // The daemon that drives this node gives it maps only after the end of the inventory.
@@ -261,7 +265,11 @@ impl Node {
     }
 
     fn commit(&mut self, now: Mono, id: ObjectId, commit: Commit) {
-        let Commit { birth, content, .. } = commit;
+        let Commit { birth, content, copies, copies_min, .. } = commit;
+        if !is_copies(copies, copies_min) || !content.is_movable() {
+            let (serial, result) = (birth.serial, Err(Refusal::StoreFull));
+            return self.out.tell(Told::Committed { id, serial, result });
+        }
         // One store has one object of an id.
         if let Some(Wish { birth, hold, .. }) = self.pulls.get(&id).cloned() {
             self.pulls.cancel(context!(self, now), id);
@@ -353,7 +361,7 @@ impl Node {
                 let cx = context!(self, now);
                 let ended = self.requests.committed(cx, id, birth, outcome);
                 if let Some((birth, result)) = ended {
-                    self.commit_ended(id, birth, result);
+                    self.commit_ended(now, (id, birth), result);
                 }
             }
             Message::Answered { id, question, answer } => {
@@ -387,14 +395,22 @@ impl Node {
         }
     }
 
-    fn commit_ended(&mut self, id: ObjectId, birth: Birth, result: Result<(), Refusal>) {
+    fn commit_ended(&mut self, now: Mono, (id, birth): (ObjectId, Birth), result: CommitResult) {
         let serial = birth.serial;
         self.out.tell(Told::Committed { id, serial, result });
         match result {
             Ok(()) => self.copies.publish(&mut self.out, id, birth),
             Err(_) => {
                 self.copies.remove(&id, birth);
+                self.end_openers(now, id, birth, false);
             }
+        }
+    }
+
+    /// Nodes that got a copy from here, which the directory may not know of, are to drop it.
+    fn end_openers(&mut self, now: Mono, id: ObjectId, birth: Birth, existed: bool) {
+        for slot in self.copies.take_openers(&id) {
+            context!(self, now).send(slot, Message::Drop { id, birth, existed });
         }
     }
 
@@ -490,11 +506,15 @@ impl Node {
         let is_own = birth.slot == self.view.me() && birth.boot == self.view.config.boot;
         let outcome = match (self.copies.get(&id), self.pulls.get(&id)) {
             (Some(copy), _) if copy.birth == birth => {
+                let is_kept = copy.kept && id.home().is_some();
                 if wish.visible {
                     self.copies.publish(&mut self.out, id, birth);
                 }
-                // The store may just have evicted it.
-                return self.out.tell(Told::Keep { id, birth });
+                if !is_kept {
+                    // The store may just have evicted it.
+                    return self.out.tell(Told::Keep { id, birth });
+                }
+                HoldOutcome::Held
             }
             // One store has one object of an id.
             (Some(_), _) => HoldOutcome::NoRoom,
@@ -511,10 +531,7 @@ impl Node {
     }
 
     fn drop_copy(&mut self, now: Mono, id: ObjectId, birth: Birth, existed: bool) {
-        for slot in self.copies.take_openers(&id) {
-            let message = Message::Drop { id, birth, existed };
-            context!(self, now).send(slot, message);
-        }
+        self.end_openers(now, id, birth, existed);
         if self.requests.end_commit(id, birth) {
             let result = if existed { Ok(()) } else { Err(Refusal::NotEnoughNodes) };
             self.out.tell(Told::Committed { id, serial: birth.serial, result });
@@ -555,7 +572,7 @@ impl Node {
         if self.vouching.takes_isolation() {
             for (id, birth) in self.requests.free_commits() {
                 self.requests.end_commit(id, birth);
-                self.commit_ended(id, birth, Err(Refusal::Unreachable));
+                self.commit_ended(now, (id, birth), Err(Refusal::Unreachable));
             }
         }
     }

@@ -1,12 +1,12 @@
 //! What this node asks primaries to decide: commits of its objects and deletes of its clients.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use plasmon_cluster::Slot;
 use plasmon_proto::ObjectId;
 
 use crate::event::{Refusal, Told};
-use crate::limits::{IN_USE_MS, RETRY_MS, UNREACHABLE_MS};
+use crate::limits::{COMMITS_ASKED_MAX, IN_USE_MS, RETRY_MS, RETRY_MS_MAX, UNREACHABLE_MS};
 use crate::message::{CommitOutcome, Message};
 use crate::record::{Birth, Content};
 use crate::time::{Mono, Timers};
@@ -21,11 +21,13 @@ pub(crate) struct Commit {
     pub(crate) copies_min: u8,
     /// Since when the id has been in use.
     in_use: Option<(Mono, Slot)>,
+    /// How often it was asked since a connection was made or a map came.
+    asked: u32,
 }
 
 impl Commit {
     pub(crate) fn new(birth: Birth, content: Content, copies: u8, copies_min: u8) -> Self {
-        Self { birth, content, copies, copies_min, in_use: None }
+        Self { birth, content, copies, copies_min, in_use: None, asked: 0 }
     }
 }
 
@@ -45,16 +47,30 @@ enum Key {
 
 /// The requests of this node that a primary has not answered. They are asked again and again; a
 /// primary knows a repeated one by the birth.
+///
+/// No client waits for the commit of an object with a home, so there may be any number of them.
+/// [`COMMITS_ASKED_MAX`] are asked at a time.
 #[derive(Debug)]
 pub(crate) struct Requests {
     commits: BTreeMap<ObjectId, Commit>,
     deletes: BTreeMap<ObjectId, Delete>,
+    /// Of those that are asked.
     timers: Timers<Key>,
+    /// How many commits of objects with a home are asked.
+    asked: usize,
+    /// Those that are not, in their order. Some are gone.
+    waiting: VecDeque<ObjectId>,
 }
 
 impl Requests {
     pub(crate) fn new() -> Self {
-        Self { commits: BTreeMap::new(), deletes: BTreeMap::new(), timers: Timers::new() }
+        Self {
+            commits: BTreeMap::new(),
+            deletes: BTreeMap::new(),
+            timers: Timers::new(),
+            asked: 0,
+            waiting: VecDeque::new(),
+        }
     }
 
     pub(crate) fn next_deadline(&self) -> Option<Mono> {
@@ -63,7 +79,24 @@ impl Requests {
 
     pub(crate) fn commit(&mut self, cx: &mut Context<'_>, id: ObjectId, commit: Commit) {
         self.commits.insert(id, commit);
-        self.ask(cx, Key::Commit(id));
+        let key = Key::Commit(id);
+        if id.home().is_some() && self.asked >= COMMITS_ASKED_MAX && !self.timers.has(key) {
+            self.waiting.push_back(id);
+        } else {
+            self.ask(cx, key);
+        }
+    }
+
+    /// Asks commits that wait, as many as may be asked.
+    fn ask_waiting(&mut self, cx: &mut Context<'_>) {
+        while self.asked < COMMITS_ASKED_MAX
+            && let Some(id) = self.waiting.pop_front()
+        {
+            let key = Key::Commit(id);
+            if self.commits.contains_key(&id) && !self.timers.has(key) {
+                self.ask(cx, key);
+            }
+        }
     }
 
     pub(crate) fn delete(&mut self, cx: &mut Context<'_>, id: ObjectId, birth: Birth, number: u64) {
@@ -91,7 +124,11 @@ impl Requests {
         let found = self.commits.get(&id).is_some_and(|commit| commit.birth == birth);
         if found {
             self.commits.remove(&id);
-            self.timers.clear(Key::Commit(id));
+            let key = Key::Commit(id);
+            if id.home().is_some() && self.timers.has(key) {
+                self.asked -= 1;
+            }
+            self.timers.clear(key);
         }
         found
     }
@@ -103,15 +140,22 @@ impl Requests {
     }
 
     fn ask(&mut self, cx: &mut Context<'_>, key: Key) {
-        self.timers.set(key, cx.now.after_ms(RETRY_MS));
         match key {
             Key::Commit(id) => {
-                let Some(commit) = self.commits.get(&id) else { return };
-                let Commit { birth, content, copies, copies_min, .. } = *commit;
+                let Some(commit) = self.commits.get_mut(&id) else { return };
+                let Commit { birth, content, copies, copies_min, asked, .. } = *commit;
+                commit.asked = asked.saturating_add(1);
+                let mut again_ms = RETRY_MS;
+                if id.home().is_some() {
+                    again_ms = (RETRY_MS << asked.min(8)).min(RETRY_MS_MAX);
+                    self.asked += usize::from(!self.timers.has(key));
+                }
+                self.timers.set(key, cx.now.after_ms(again_ms));
                 let message = Message::Commit { id, birth, content, copies, copies_min };
                 cx.send_to_primary(&id, message);
             }
             Key::Delete(id) => {
+                self.timers.set(key, cx.now.after_ms(RETRY_MS));
                 if let Some(delete) = self.deletes.get(&id) {
                     cx.send_to_primary(&id, Message::Delete { id, birth: delete.birth });
                 }
@@ -121,7 +165,9 @@ impl Requests {
 
     /// Asks everything again: another node may be the primary, or a connection was made.
     pub(crate) fn ask_all(&mut self, cx: &mut Context<'_>) {
+        self.commits.values_mut().for_each(|commit| commit.asked = 0);
         let commits = self.commits.keys().map(|id| Key::Commit(*id));
+        let commits = commits.filter(|key| self.timers.has(*key));
         let keys: Vec<_> = commits.chain(self.deletes.keys().map(|id| Key::Delete(*id))).collect();
         for key in keys {
             self.ask(cx, key);
@@ -139,9 +185,14 @@ impl Requests {
                         ended.push((id, number));
                     }
                 }
-                Key::Commit(_) | Key::Delete(_) => self.ask(cx, key),
+                Key::Commit(id) => {
+                    self.asked -= usize::from(id.home().is_some());
+                    self.ask(cx, key);
+                }
+                Key::Delete(_) => self.ask(cx, key),
             }
         }
+        self.ask_waiting(cx);
         ended
     }
 

@@ -39,6 +39,11 @@ impl<K: Ord + Copy> Timers<K> {
         }
     }
 
+    /// Whether a key has a deadline.
+    pub(crate) fn has(&self, key: K) -> bool {
+        self.by_key.contains_key(&key)
+    }
+
     pub(crate) fn clear(&mut self, key: K) {
         if let Some(at) = self.by_key.remove(&key) {
             self.by_time.remove(&(at, key));

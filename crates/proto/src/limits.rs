@@ -61,6 +61,17 @@ pub const SEGMENTS_MAX: u64 = 1 << 24;
 /// what is here when it comes back.
 pub const CALLS_QUEUED_MAX: usize = 1 << 20;
 
+/// Commits of objects with a home that the pool daemon is told of and has not answered. The store
+/// tells it of further ones as it answers, however fast clients put them.
+pub const COMMITS_TOLD_MAX: usize = 1 << 14;
+
+/// Calls that wait for a pool daemon that does not read them, before the store goes on telling it
+/// what is here.
+pub const INVENTORY_QUEUED_MAX: usize = 1 << 14;
+
+/// Ids that one client may wait for until the pool has accepted them.
+pub const SETTLE_IDS_PER_CLIENT_MAX: usize = 1 << 16;
+
 /// Bytes of the name of a node in its pool.
 pub const NODE_NAME_BYTES_MAX: usize = 64;
 

@@ -413,6 +413,18 @@ pub enum Request {
     /// those that are being created are not among them. Answer: [`Reply::Listed`], or a failure
     /// with [`Code::Unreachable`] while the copies of a pool are not shown.
     ListNamespace(ListQuery),
+    /// Waits until the pool has accepted objects that were put here, with the copies that they were
+    /// put with, or has refused them. Answer: [`Reply::Outcomes`], `None` for an accepted one.
+    /// Others: why the pool refused it, how it ended ([`Code::Deleted`], [`Code::Evicted`],
+    /// [`Code::Absent`]), [`Code::TimedOut`] for one that the pool has not answered in time, and
+    /// [`Code::Unreachable`] if there is no pool daemon. What these two say may change: the pool is
+    /// still asked. [`Code::BadRequest`] for an id of no pool, or of another node.
+    Settle {
+        /// Which.
+        ids: Vec<ObjectId>,
+        /// How long to wait; `None` means no limit, 0 does not wait.
+        timeout_ms: Option<u64>,
+    },
 }
 
 /// Memory for a copy of an object of another node.

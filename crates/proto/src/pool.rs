@@ -10,6 +10,8 @@
 //!                                                <---------- Land, SealLanded, or Sought
 //!   a client completes an object                 Commit -------->  the directory of the pool
 //!                                                <---------------- Committed
+//!   another node asks for an id of this node     <---------------- Look
+//!                                                Commit, Looked ->
 //!   a client deletes                             Delete -------->
 //!                                                <---------------- Drop of each copy, Deleted
 //! ```
@@ -183,6 +185,26 @@ pub enum Call {
     /// wait for. Before this it answers other nodes nothing: it would miss copies, and end those
     /// that are being committed.
     InventoryEnd,
+    /// The answer to [`Told::Look`]: the object is here if that was said before this.
+    Looked {
+        /// The object.
+        id: ObjectId,
+        /// As in the question.
+        number: u64,
+    },
+    /// [`Call::Commit`] of an object with a home that the store never evicts.
+    CommitKept {
+        /// The object.
+        id: ObjectId,
+        /// The serial of its birth.
+        serial: u64,
+        /// Its bytes.
+        content: Content,
+        /// How many copies it shall have.
+        copies: u8,
+        /// How many it has at least before it is acknowledged.
+        copies_min: u8,
+    },
 }
 
 /// What became of a sought object.
@@ -286,6 +308,15 @@ pub enum Told {
         /// Its incarnation.
         birth: Birth,
     },
+    /// Another node asks for an object with a home, and this is its home: if it is here and was not
+    /// told yet, say so with its commit, and then [`Call::Looked`]. Everything that clients have
+    /// put before this is read counts.
+    Look {
+        /// The object.
+        id: ObjectId,
+        /// Comes back in the answer.
+        number: u64,
+    },
 }
 
 #[cfg(test)]
@@ -367,6 +398,11 @@ pub(crate) mod tests {
                 "06070707070707070707070707ffff40706f6f6c000304ac0205060809070100",
             ),
             (Call::InventoryEnd, "07"),
+            (Call::Looked { id, number: 8 }, "09070707070707070707070707ffff40706f6f6c0008"),
+            (
+                Call::CommitKept { id, serial: 300, content, copies: 2, copies_min: 1 },
+                "09070707070707070707070707ffff40706f6f6c00ac0205060809070201",
+            ),
         ];
         for (call, golden) in calls {
             let bytes = postcard::to_allocvec(&call).unwrap();
@@ -393,6 +429,7 @@ pub(crate) mod tests {
             (Told::Keep { id, birth }, "06070707070707070707070707ffff40706f6f6c000304ac02"),
             (Told::Vouch { ms: 300 }, "07ac02"),
             (Told::Release { id, birth }, "08070707070707070707070707ffff40706f6f6c000304ac02"),
+            (Told::Look { id, number: 8 }, "08070707070707070707070707ffff40706f6f6c0008"),
         ];
         for (told, golden) in told {
             let bytes = postcard::to_allocvec(&told).unwrap();
@@ -410,6 +447,7 @@ pub(crate) mod tests {
             Request::Tell { told: vec![Told::Vouch { ms: 1 }] },
             Request::Land(landing()),
             Request::SealLanded { id, birth, visible: true, keep: false },
+            Request::Settle { ids: vec![id], timeout_ms: Some(300) },
         ];
         for (at, request) in requests.into_iter().enumerate() {
             let bytes = postcard::to_allocvec(&request).unwrap();

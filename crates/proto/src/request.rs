@@ -56,6 +56,7 @@ impl Request {
             | Self::Sync
             | Self::Slot { .. }
             | Self::OpenSpilled { .. }
+            | Self::Settle { .. }
             | Self::Extents { write: false, .. } => Class::Read,
             Self::Extents { write: true, .. }
             | Self::Lease { .. }
@@ -126,6 +127,7 @@ impl Request {
             | Self::Adopt { .. }
             | Self::Agent { .. }
             | Self::Tell { .. }
+            | Self::Settle { .. }
             | Self::Slot { .. } => Cost::Light,
         }
     }
@@ -139,6 +141,7 @@ impl Request {
             | Self::Wait { ids, .. }
             | Self::States { ids }
             | Self::Scope { ids, .. }
+            | Self::Settle { ids, .. }
             | Self::Touch { ids } => ids,
             Self::Create { id, .. }
             | Self::CreateGrowing { id, .. }
@@ -189,6 +192,7 @@ impl Request {
             | Self::Wait { ids, .. }
             | Self::States { ids }
             | Self::Scope { ids, .. }
+            | Self::Settle { ids, .. }
             | Self::Touch { ids } => at_most("ids", ids.len(), REQUEST_IDS_MAX),
             Self::List { filter, limit, .. } => {
                 at_most("objects", *limit as usize, LIST_PAGE_MAX)?;
@@ -279,6 +283,7 @@ mod tests {
             (Request::Get { ids: ids(1) }, Class::Read, Cost::Memory),
             (Request::OpenSpilled { id: ID }, Class::Read, Cost::Slow),
             (Request::Status, Class::Read, Cost::Light),
+            (Request::Settle { ids: ids(1), timeout_ms: None }, Class::Read, Cost::Light),
             (Request::Extents { extents: Vec::new(), write: false }, Class::Read, Cost::Light),
             (Request::Extents { extents: Vec::new(), write: true }, Class::Write, Cost::Light),
             (
@@ -324,7 +329,9 @@ mod tests {
         let scope = |count| Request::Scope { scope: 1, ids: ids(count), again: false };
         let vouch = crate::pool::Told::Vouch { ms: 1 };
         let tell = |count| Request::Tell { told: vec![vouch; count] };
-        let cases: [(&dyn Fn(usize) -> Request, usize); 13] = [
+        let settle = |count| Request::Settle { ids: ids(count), timeout_ms: None };
+        let cases: [(&dyn Fn(usize) -> Request, usize); 14] = [
+            (&settle, REQUEST_IDS_MAX),
             (&tell, CALLS_MAX),
             (&scope, REQUEST_IDS_MAX),
             (&extents, FRAME_FDS_MAX),

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use plasmon_proto::limits::{EXTENTS_MAX, VOID_FILES_MAX};
 use plasmon_proto::message::{ExtentId, Range};
+use plasmon_proto::pool::Slot;
 use rustix::fs::SeekFrom;
 
 use crate::map::{Populate, ReadMap, WriteMap};
@@ -35,8 +36,14 @@ const BIRTHS_AT: usize = 24;
 const RESERVING_AT: usize = 32;
 const KILLS_AT: usize = 40;
 const LEAVING_AT: usize = 48;
+const HOME_AT: usize = 56;
 const TABLE_AT: usize = 64;
 const SLEEPING_AT: usize = 128;
+
+/// The slot of this node in its pool, as the page has it: one more, and 0 for none.
+fn home_of(word: u64) -> Option<Slot> {
+    word.checked_sub(1).and_then(|slot| u16::try_from(slot).ok()).map(Slot)
+}
 
 fn not_control() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "the descriptor is not the control memfd of a store")
@@ -139,6 +146,18 @@ impl ControlDaemon {
     /// Which incarnation was written down last.
     pub fn leaving(&self) -> Option<u64> {
         Some(self.word(LEAVING_AT).load(Ordering::Acquire)).filter(|serial| *serial != 0)
+    }
+
+    /// Writes down which node of its pool the store is, for clients that make ids with this home;
+    /// `None` until its pool daemon has said so. Outlives the daemon.
+    pub fn set_home(&self, slot: Option<Slot>) {
+        let word = slot.map_or(0, |slot| u64::from(slot.0) + 1);
+        self.word(HOME_AT).store(word, Ordering::Release);
+    }
+
+    /// Which node was written down last.
+    pub fn home(&self) -> Option<Slot> {
+        home_of(self.word(HOME_AT).load(Ordering::Acquire))
     }
 
     fn void_words(&self) -> (&AtomicU64, &[AtomicU64]) {
@@ -327,6 +346,13 @@ impl ControlReader {
         self.table_word().load(Ordering::Acquire)
     }
 
+    /// Which node of its pool the store is; `None` without a pool, and until its pool daemon has
+    /// said so for the first time.
+    #[inline]
+    pub fn home(&self) -> Option<Slot> {
+        home_of(self.word(HOME_AT).load(Ordering::Acquire))
+    }
+
     /// Whether the daemon still has this extent, of which it told this client once. What it says
     /// "gone" of is gone for good.
     pub fn has_extent(&self, extent: ExtentId) -> bool {
@@ -408,6 +434,23 @@ mod tests {
         assert_eq!(second.leaving(), Some(17));
         second.set_leaving(None);
         assert_eq!(second.leaving(), None);
+    }
+
+    #[test]
+    fn the_home_of_ids_is_told_to_clients_and_over_restarts() {
+        let first = ControlDaemon::create().unwrap();
+        let reader = ControlReader::new(first.memfd().read_only().unwrap()).unwrap();
+        assert_eq!((first.home(), reader.home()), (None, None));
+        for slot in [Slot(0), Slot(7), Slot(u16::MAX)] {
+            first.set_home(Some(slot));
+            assert_eq!(reader.home(), Some(slot));
+        }
+        let memfd = Memfd::adopt(first.memfd().duplicate().unwrap()).unwrap();
+        drop(first);
+        let second = ControlDaemon::adopt(memfd).unwrap();
+        assert_eq!(second.home(), Some(Slot(u16::MAX)));
+        second.set_home(None);
+        assert_eq!(reader.home(), None);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The configuration of a store, fixed at its start.
 
 use plasmon_proto::object::Level;
+use plasmon_proto::pool::Origin;
 
 /// The fixed properties of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +31,8 @@ pub struct Config {
     pub first_birth: u64,
     /// Whether the store belongs to a pool of several nodes.
     pub pool: bool,
+    /// Which node of the pool it is, as the pool daemon has said to an earlier daemon of the store.
+    pub node: Option<Origin>,
 }
 
 impl Config {
@@ -49,6 +52,7 @@ impl Config {
             first_serial: 1,
             first_birth: 1,
             pool: false,
+            node: None,
         }
     }
 }

@@ -29,6 +29,7 @@ impl<D: Directory> Store<D> {
     /// namespaces that it had adopted are deleted. A long list of anything goes in pieces.
     pub(crate) fn disconnect(&mut self, no: ClientNo) {
         self.leave_seat(no);
+        self.seat.settles.forget_client(no);
         let Some(mut client) = self.sessions.clients.disconnect(no) else { return };
         let creating = std::mem::take(&mut client.creating).into_iter().collect();
         self.work.leave(Leftover::Creating(client.session, creating));
@@ -56,6 +57,7 @@ impl<D: Directory> Store<D> {
     /// comes back. What is lent to it, and what it is creating, stays its own.
     pub(crate) fn part(&mut self, no: ClientNo) {
         self.leave_seat(no);
+        self.seat.settles.forget_client(no);
         let Some(client) = self.sessions.clients.part(no) else { return };
         let waits = std::mem::take(&mut client.waits).into_values().collect();
         client.waiting_ids = 0;

@@ -100,6 +100,7 @@ impl<D: Directory> Store<D> {
             self.answer_waiter(waiter);
         }
         self.go_on();
+        self.end_settles();
         self.end_pending();
         self.end_vouching();
         self.expire();
@@ -277,6 +278,9 @@ impl<D: Directory> Store<D> {
                 return Some(body);
             }
             Request::Delete { ids } => self.delete_pooled(client, request, &ids),
+            Request::Settle { ids, timeout_ms } => {
+                self.await_commits(client, request, &ids, timeout_ms);
+            }
             Request::Land(landing) => self.land(client, request, landing),
             Request::States { ids } if ids.iter().any(|id| self.is_elsewhere(id)) => {
                 self.ask(client, request, ids, Question::States);
@@ -303,6 +307,10 @@ impl<D: Directory> Store<D> {
             Request::Release { serials } => self.release(client, &serials),
             Request::Cancel { request } => Ok(self.cancel(client, request)),
             Request::States { ids } => self.states(&ids),
+            // None of them is of a pool.
+            Request::Settle { ids, .. } => {
+                Ok(Reply::Outcomes(vec![Some(Code::BadRequest); ids.len()]))
+            }
             Request::Stat { id } => Ok(Reply::Info(self.stat(&id))),
             Request::List { filter, cursor, limit } => self.list(&filter, cursor, limit),
             Request::ListNamespace(query) => self.list_namespace(&query),

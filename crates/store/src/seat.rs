@@ -7,7 +7,9 @@
 //!  a client asks for what is not here   Seek ──► Land, SealLanded: it is here   (landings.rs)
 //!                                            └─► Sought: what became of it      (seeks.rs)
 //!  a client seals a free id             withheld ── Commit ──► Committed        (commits.rs)
-//!  a client puts an id with a home      shown ───── Commit ──► Committed
+//!  a client puts an id with a home      shown ───── Commit ──► Committed        (uncommitted.rs)
+//!  a client asks whether that is done   Settle ──────────────► Committed        (settling.rs)
+//!  another node asks for such an id     Look ◄── Commit, Looked                 (commits.rs)
 //!  a client deletes                     Delete ──► Drop of each copy, Deleted  (forward.rs)
 //!  a copy goes, for whatever reason     Ended                                  (copies.rs)
 //! ```
@@ -30,6 +32,9 @@ mod copies;
 mod forward;
 mod landings;
 mod seeks;
+mod settles;
+mod settling;
+mod uncommitted;
 mod vouch;
 
 use std::collections::BTreeMap;
@@ -41,6 +46,9 @@ use plasmon_proto::{Code, ObjectId};
 use crate::asker::Asker;
 use crate::event::ClientNo;
 
+use self::settles::Settles;
+use self::uncommitted::Uncommitted;
+
 /// How long what waits for the pool daemon waits while there is none.
 pub(crate) const ABSENCE_MS: u64 = 10_000;
 
@@ -49,7 +57,7 @@ pub(crate) const ABSENCE_MS: u64 = 10_000;
 pub(crate) struct Seat {
     /// The client that has the seat.
     agent: Option<ClientNo>,
-    /// This node, as the last client with the seat said.
+    /// This node, as the last client with the seat said, perhaps to an earlier daemon.
     here: Option<Origin>,
     /// When what waits is given up, while there is no agent.
     deadline_ms: Option<u64>,
@@ -67,11 +75,15 @@ pub(crate) struct Seat {
     /// Copies that clients must not see.
     withheld: BTreeMap<ObjectId, Withheld>,
     /// Objects with a home that the directory has not accepted yet.
-    uncommitted: BTreeMap<ObjectId, u64>,
+    uncommitted: Uncommitted,
+    /// Requests that wait for the directory to accept objects.
+    pub(crate) settles: Settles,
     /// Until when copies of free ids may be shown; 0 while they are not.
     vouched_until_ms: u64,
     /// How far an agent that took the seat has been told what is here.
     inventory: Option<Inventory>,
+    /// Whether the agent has much to read before it is told more of that.
+    is_behind: bool,
 }
 
 /// What is asked about one id.
@@ -127,6 +139,11 @@ pub(crate) enum Reason {
 }
 
 impl Seat {
+    /// No client has the seat. What an earlier daemon was told of this node is known.
+    pub(crate) fn new(here: Option<Origin>) -> Self {
+        Self { here, ..Self::default() }
+    }
+
     /// Whether the client has the seat.
     pub(crate) fn is_agent(&self, client: ClientNo) -> bool {
         self.agent == Some(client)
@@ -146,7 +163,10 @@ impl Seat {
     /// Whether anything waits for an agent.
     fn has_pending(&self) -> bool {
         let committing = |withheld: &Withheld| matches!(withheld.reason, Reason::Committing { .. });
-        !self.seeks.is_empty() || !self.deletes.is_empty() || self.withheld.values().any(committing)
+        !self.seeks.is_empty()
+            || !self.deletes.is_empty()
+            || !self.settles.is_empty()
+            || self.withheld.values().any(committing)
     }
 
     /// Something waits for an agent: while there is none, not for ever.
@@ -165,7 +185,7 @@ impl Seat {
     /// When the store has something to do for the pool.
     pub(crate) fn next_deadline(&self) -> Option<u64> {
         let vouched = (self.vouched_until_ms > 0).then_some(self.vouched_until_ms);
-        self.deadline_ms.into_iter().chain(vouched).min()
+        self.deadline_ms.into_iter().chain(vouched).chain(self.settles.next_deadline()).min()
     }
 }
 

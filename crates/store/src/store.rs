@@ -58,7 +58,7 @@ impl<D: Directory> Store<D> {
             objects: Objects::new(directory),
             space: Space::new(&config),
             sessions: Sessions::new(config.client_quota_bytes),
-            seat: Seat::default(),
+            seat: Seat::new(config.node.filter(|_| config.pool)),
             work: Work::default(),
             out: Vec::new(),
             totals: Totals::default(),

@@ -208,8 +208,9 @@ impl<D: Directory> Store<D> {
         // A wait that was answered meanwhile is no error: the two crossed on the way.
         let no =
             self.sessions.clients.get(client).and_then(|found| found.waits.get(&request).copied());
-        if let Some(no) = no {
-            self.answer_waiter(no);
+        match no {
+            Some(no) => self.answer_waiter(no),
+            None => self.cancel_settle(client, request),
         }
         Reply::Done
     }

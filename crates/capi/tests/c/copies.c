@@ -33,6 +33,24 @@ int main(void) {
     refused(store, "@prod:sales", 0, 0, PLASMON_UNSUPPORTED, "pool");
     refused(store, "@prod:sales", 3, 1, PLASMON_UNSUPPORTED, "pool");
 
+    /* Without a name. */
+    plasmon_put_options unnamed;
+    plasmon_id id;
+    plasmon_code outcome = PLASMON_OK;
+    assert(plasmon_put_options_init(&unnamed) == PLASMON_OK);
+    assert(unnamed.pool == 0 && unnamed.ack == PLASMON_ACK_DEFAULT);
+    unnamed.pool = 1;
+    assert(plasmon_put(store, "x", 1, &unnamed, NULL) == PLASMON_UNSUPPORTED);
+    assert(strstr(plasmon_error_message(), "--cluster") != NULL);
+    unnamed.ack = 3;
+    assert(plasmon_put(store, "x", 1, &unnamed, NULL) == PLASMON_BAD_REQUEST);
+    unnamed.pool = 0;
+    unnamed.ack = PLASMON_ACK_LOCAL;
+    assert(plasmon_put(store, "x", 1, &unnamed, NULL) == PLASMON_BAD_REQUEST);
+    assert(plasmon_new_id(store, &id) == PLASMON_OK);
+    assert(plasmon_settle(store, &id, 1, 0, &outcome) == PLASMON_OK);
+    assert(outcome == PLASMON_BAD_REQUEST);
+
     /* A program of an earlier header does not know the last fields, whatever lies there. */
     plasmon_put_options options;
     assert(plasmon_put_options_init(&options) == PLASMON_OK);

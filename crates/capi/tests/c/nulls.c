@@ -36,6 +36,7 @@ static void without_a_store(void) {
     REFUSED(plasmon_wait(NULL, &id, 1, 0, 0, &number));
     REFUSED(plasmon_wait_start(NULL, &id, 1, 0, 0, NULL));
     REFUSED(plasmon_delete(NULL, &id, 1, NULL));
+    REFUSED(plasmon_settle(NULL, &id, 1, 0, &code));
     REFUSED(plasmon_delete_soon(NULL, &id));
     REFUSED(plasmon_evict(NULL, 1, NULL, NULL));
     REFUSED(plasmon_touch(NULL, &id, 1));

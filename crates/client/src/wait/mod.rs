@@ -64,7 +64,7 @@ impl Until {
     }
 
     /// Until when the daemon's answer is waited for.
-    fn with_grace(self) -> Deadline {
+    pub(crate) fn with_grace(self) -> Deadline {
         let now = Deadline::after(Duration::ZERO);
         if self.is_past() { now.later(self.grace) } else { self.end.later(self.grace) }
     }

@@ -4,6 +4,7 @@ use std::io;
 use std::time::Instant;
 
 use plasmon_proto::Code;
+use plasmon_proto::limits::INVENTORY_QUEUED_MAX;
 use plasmon_proto::message::Failure;
 use plasmon_proto::pool::{Call, Origin, Slot};
 use plasmon_shm::edge;
@@ -25,6 +26,10 @@ impl Core {
             return self.fail(client, number, failure);
         }
         self.apply_event(Event::Agent(client, number, Origin { slot, boot }));
+        // The store has refused it where another process has the seat.
+        if self.store.is_agent(client) {
+            self.shared().control.set_home(Some(slot));
+        }
         self.arm_idle_exit();
     }
 
@@ -33,9 +38,23 @@ impl Core {
     pub(super) fn call_agent(&mut self, client: ClientNo, call: Call) {
         let Some(peer) = self.peers.get_mut(client) else { return };
         if peer.outbox.call(call) {
+            let is_behind = peer.outbox.calls() >= INVENTORY_QUEUED_MAX;
             self.unsent.insert(client);
+            if is_behind {
+                self.store.set_agent_behind(true);
+            }
         } else {
             self.expel(client, 0, "this pool daemon does not read what it is told");
+        }
+    }
+
+    /// Something was sent to a client: a pool daemon that has read most of what it was told is told
+    /// more.
+    pub(super) fn note_sent(&mut self, client: ClientNo) {
+        if self.store.is_agent(client)
+            && self.peers.get(client).is_some_and(|it| it.outbox.calls() < INVENTORY_QUEUED_MAX / 2)
+        {
+            self.store.set_agent_behind(false);
         }
     }
 

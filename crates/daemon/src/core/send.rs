@@ -60,6 +60,7 @@ impl Core {
                 let interest =
                     Interest { readable: !is_full, writable: sent == SendOutcome::Blocked };
                 self.set_interest(client, interest);
+                self.note_sent(client);
             }
             Err(error) => {
                 tracing::debug!(?client, %error, "a reply cannot be sent to a client");

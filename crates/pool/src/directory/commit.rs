@@ -111,6 +111,7 @@ fn begin(led: &mut Led, cx: &mut Context<'_>, request: Request) {
         led.work.insert(id, work);
         return ask_holders(led, cx, id);
     };
+    led.early.refuse(cx, &id);
     cx.send(birth.slot, Message::Committed { id, birth, outcome });
 }
 
@@ -229,7 +230,12 @@ fn has_copy(led: &mut Led, cx: &mut Context<'_>, from: Slot, id: ObjectId, birth
 
 /// A node got a copy without asking the directory, and may evict it.
 fn has_cached(led: &mut Led, cx: &mut Context<'_>, from: Slot, id: ObjectId, birth: Birth) {
-    let Some(record) = led.record_of(&id, birth).cloned() else { return };
+    let Some(record) = led.record_of(&id, birth).cloned() else {
+        if led.record(&id).is_none() && led.knows_all(cx) && id.home().is_some() {
+            led.early.add(cx, from, id, birth);
+        }
+        return;
+    };
     if !record.holders.contains(&from) {
         led.caches.entry(id).or_default().insert(from);
     }
@@ -345,7 +351,8 @@ pub(super) fn succeed(led: &mut Led, cx: &mut Context<'_>, id: ObjectId) {
         let outcome = CommitOutcome::Done;
         cx.send(birth.slot, Message::Committed { id, birth, outcome });
     }
-    for slot in holders.iter().copied() {
+    // At its home an object with one has been seen from the beginning.
+    for slot in holders.iter().copied().filter(|slot| id.home() != Some(slot.0)) {
         cx.send(slot, Message::Publish { id, birth });
     }
     let sources = led.sources(cx, &id);

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use plasmon_cluster::{Epoch, GroupNo, NodeState, Slot};
 use plasmon_proto::ObjectId;
 
+use crate::directory::early::EarlyCopies;
 use crate::directory::kept::{Kept, Stored};
 use crate::directory::verify::Findings;
 use crate::message::{CommitOutcome, CopyEntry, Message, QuestionNo};
@@ -51,6 +52,8 @@ pub(super) struct Led {
     pub(super) work: BTreeMap<ObjectId, Work>,
     /// Nodes that may have a copy without being holders.
     pub(super) caches: BTreeMap<ObjectId, BTreeSet<Slot>>,
+    /// Nodes that have a copy of an object without a record.
+    pub(super) early: EarlyCopies,
     /// Nodes that wait for an object to exist.
     pub(super) watchers: BTreeMap<ObjectId, BTreeMap<Slot, QuestionNo>>,
     /// Nodes that have said which copies they have, and since which map they had their state then.
@@ -86,6 +89,7 @@ impl Led {
             in_sync: usize::from(group.in_sync),
             work: BTreeMap::new(),
             caches: BTreeMap::new(),
+            early: EarlyCopies::default(),
             watchers: BTreeMap::new(),
             surveyed: BTreeMap::new(),
             pages: BTreeMap::new(),
@@ -216,6 +220,10 @@ impl Led {
     pub(super) fn put(&mut self, cx: &mut Context<'_>, id: ObjectId, record: Record) {
         let version = self.next_version();
         self.erased.remove(&id);
+        let early = self.early.take(&id);
+        if !early.is_empty() {
+            self.caches.entry(id).or_default().extend(early);
+        }
         self.kept.records.insert(id, Stored { version, record });
         self.replicate(cx, id);
     }

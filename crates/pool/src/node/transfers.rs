@@ -1,24 +1,41 @@
 //! Opening at the home of an id, reading and serving.
 
 use plasmon_cluster::Slot;
+use plasmon_proto::ObjectId;
 
 use super::Node;
-use crate::message::{Answer, Message, ReadRefusal};
+use crate::message::{Answer, Message, QuestionNo, ReadRefusal};
 use crate::serve::Read;
 use crate::time::Mono;
 use crate::view::Context;
 
 impl Node {
+    /// Says whether a copy is here that a node can read.
+    fn open(&mut self, now: Mono, id: ObjectId, (from, question): (Slot, QuestionNo)) {
+        let copy = self.copies.get(&id).filter(|copy| copy.visible);
+        let copy = copy.map(|copy| (copy.birth, copy.content));
+        if copy.is_some() {
+            self.copies.opened(id, from);
+        }
+        context!(self, now).send(from, Message::Opened { id, question, copy });
+    }
+
+    /// The store has said whether an object is here.
+    pub(super) fn looked(&mut self, now: Mono, id: ObjectId, number: u64) {
+        for asker in self.looks.answered(&id, number) {
+            self.open(now, id, asker);
+        }
+    }
+
     /// What a node that opens, reads or serves says.
     pub(super) fn transfer(&mut self, now: Mono, from: Slot, message: Message) {
         match message {
             Message::Open { id, question } => {
-                let copy = self.copies.get(&id).filter(|copy| copy.visible);
-                let copy = copy.map(|copy| (copy.birth, copy.content));
-                if copy.is_some() {
-                    self.copies.opened(id, from);
+                let is_here = self.copies.get(&id).is_some_and(|copy| copy.visible);
+                let is_home = id.home() == Some(self.view.me().0);
+                if is_here || !is_home || !self.looks.ask(&mut self.out, id, (from, question)) {
+                    self.open(now, id, (from, question));
                 }
-                context!(self, now).send(from, Message::Opened { id, question, copy });
             }
             Message::Opened { id, question, copy: Some((birth, content)) } => {
                 let (sources, keeps) = (vec![from], false);

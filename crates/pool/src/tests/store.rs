@@ -135,7 +135,11 @@ impl Store {
                 let token = (id, birth);
                 let object = Object { birth, content, token, visible, keep, pending };
                 self.objects.insert(id, object);
-                calls.push(Call::Commit { id, serial, content, copies, copies_min });
+                calls.push(if visible {
+                    Call::CommitKept { id, serial, content, copies, copies_min }
+                } else {
+                    Call::Commit { id, serial, content, copies, copies_min }
+                });
                 Vec::new()
             }
             Operation::Get { id, patient } => {
@@ -210,6 +214,10 @@ impl Store {
                 if let Some(object) = self.objects.get_mut(&id).filter(|o| o.birth == birth) {
                     object.keep = false;
                 }
+                Vec::new()
+            }
+            Told::Look { id, number } => {
+                calls.push(Call::Looked { id, number });
                 Vec::new()
             }
             Told::Vouch { ms } => {
@@ -347,10 +355,18 @@ impl Store {
         let mut calls = Vec::new();
         for (id, object) in &self.objects {
             let (id, birth, content, visible) = (*id, object.birth, object.content, object.visible);
-            calls.push(Call::Has { id, birth, content, visible, kept: object.keep });
+            match object.pending {
+                Some((_, copies, copies_min)) if id.home().is_some() => {
+                    let serial = birth.serial;
+                    calls.push(Call::CommitKept { id, serial, content, copies, copies_min });
+                }
+                _ => calls.push(Call::Has { id, birth, content, visible, kept: object.keep }),
+            }
         }
         for (id, object) in &self.objects {
-            if let Some((_, copies, copies_min)) = object.pending {
+            if let Some((_, copies, copies_min)) = object.pending
+                && id.home().is_none()
+            {
                 let (serial, content) = (object.birth.serial, object.content);
                 calls.push(Call::Commit { id: *id, serial, content, copies, copies_min });
             }

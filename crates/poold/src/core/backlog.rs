@@ -69,7 +69,7 @@ fn object_of(effect: &Effect) -> Option<ObjectId> {
             | Told::Publish { id, .. }
             | Told::Keep { id, .. }
             | Told::Release { id, .. } => Some(*id),
-            Told::Vouch { .. } => None,
+            Told::Vouch { .. } | Told::Look { .. } => None,
         },
         Effect::Send { .. }
         | Effect::Accept { .. }

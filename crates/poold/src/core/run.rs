@@ -12,7 +12,7 @@ use plasmon_net::tcp::TcpListener;
 use plasmon_pool::message::{PROTOCOL, TransferNo};
 use plasmon_pool::record::Place;
 use plasmon_pool::verify::Verified;
-use plasmon_pool::{Config, Effect, Event, Mono, Node, Ticket};
+use plasmon_pool::{Call, Config, Effect, Event, Mono, Node, Ticket};
 use plasmon_proto::ObjectId;
 
 use super::backlog::Backlog;
@@ -40,6 +40,9 @@ const LINKS: u64 = 2;
 
 /// What other threads say that is taken before the connections have their turn again.
 const INCOMING_AT_ONCE: usize = 1024;
+
+/// What the store tells in a row that is given to the node together.
+const CALLS_AT_ONCE: usize = 1024;
 
 /// What a node is begun with once it has a slot.
 pub(super) struct Start {
@@ -97,6 +100,8 @@ pub(super) struct Core {
     effects: Vec<Effect>,
     /// What the store has just said.
     said: Vec<StoreEvent>,
+    /// Of that, what it told in a row and the node has not heard.
+    calls: Vec<Call>,
     is_over: bool,
 }
 
@@ -125,6 +130,7 @@ impl Core {
             early: Early::default(),
             effects: Vec::new(),
             said: Vec::new(),
+            calls: Vec::new(),
             is_over: false,
         }
     }
@@ -182,10 +188,30 @@ impl Core {
             self.poll.remove(descriptor)?;
         }
         for event in said.drain(..) {
-            self.hear(event)?;
+            match event {
+                StoreEvent::Call(call) if self.running.is_some() => {
+                    self.calls.push(call);
+                    if self.calls.len() == CALLS_AT_ONCE {
+                        self.say_calls();
+                    }
+                }
+                event => {
+                    self.say_calls();
+                    self.hear(event)?;
+                }
+            }
         }
+        self.say_calls();
         self.said = said;
         Ok(())
+    }
+
+    /// Gives the node what the store told in a row.
+    fn say_calls(&mut self) {
+        if !self.calls.is_empty() {
+            let calls = std::mem::take(&mut self.calls);
+            self.step(Event::LocalMany(calls));
+        }
     }
 
     fn hear(&mut self, event: StoreEvent) -> io::Result<()> {

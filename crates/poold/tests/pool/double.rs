@@ -226,6 +226,7 @@ impl Store for Double {
                     object.keep = false;
                 }
             }
+            Told::Look { id, number } => calls.push(Call::Looked { id, number }),
             Told::Vouch { .. } => {}
         }
         drop(state);

@@ -3,8 +3,9 @@
 use plasmon_proto::message::{Failure, Reply};
 use plasmon_proto::object::ObjectMeta;
 use plasmon_proto::pool::{Birth, Call, Content, Fate, Origin, Refusal, Told};
-use plasmon_proto::{Attributes, Code, Policy};
+use plasmon_proto::{Attributes, Code, ObjectId, Policy};
 
+use super::copies::birth_here;
 use super::{Inventory, Reason, no_pool};
 use crate::effect::Effect;
 use crate::event::ClientNo;
@@ -28,6 +29,8 @@ impl<D: Directory> Store<D> {
         self.seat.here = Some(here);
         self.seat.deadline_ms = None;
         self.seat.inventory = Some(Inventory::default());
+        self.seat.uncommitted.forget_told();
+        self.seat.is_behind = false;
         self.work.seat = true;
         self.reply(client, request, Reply::Done);
     }
@@ -37,6 +40,18 @@ impl<D: Directory> Store<D> {
         self.seat.agent.is_some()
     }
 
+    /// Whether this client has the seat.
+    pub fn is_agent(&self, client: ClientNo) -> bool {
+        self.seat.is_agent(client)
+    }
+
+    /// Whether much of what the agent is told waits for it to be read. As long as that is so it is
+    /// not told more of what is here.
+    pub fn set_agent_behind(&mut self, is_behind: bool) {
+        self.seat.is_behind = is_behind;
+        self.work.seat = self.seat.inventory.is_some() && !is_behind;
+    }
+
     /// The client with the seat is gone, or its connection broke.
     pub(crate) fn leave_seat(&mut self, client: ClientNo) {
         if !self.seat.is_agent(client) {
@@ -44,6 +59,7 @@ impl<D: Directory> Store<D> {
         }
         self.seat.agent = None;
         self.seat.inventory = None;
+        self.seat.uncommitted.forget_told();
         if self.seat.has_pending() {
             self.seat.await_agent(self.now_ms);
         }
@@ -60,6 +76,9 @@ impl<D: Directory> Store<D> {
     pub(crate) fn go_on_with_inventory(&mut self) {
         self.work.seat = false;
         let (Some(agent), Some(mut at)) = (self.seat.agent, self.seat.inventory) else { return };
+        if self.seat.is_behind {
+            return;
+        }
         let mut calls = Vec::new();
         let is_over = match at.spilled {
             None => {
@@ -80,7 +99,7 @@ impl<D: Directory> Store<D> {
     }
 
     /// Copies in memory, from a record on. Whether that was the last.
-    fn has_in_memory(&self, at: &mut Inventory, calls: &mut Vec<Call>) -> bool {
+    fn has_in_memory(&mut self, at: &mut Inventory, calls: &mut Vec<Call>) -> bool {
         let end = self.objects.records.capacity();
         for _ in 0..EXAMINED_MAX {
             if at.record as usize >= end || calls.len() >= PIECE {
@@ -108,28 +127,37 @@ impl<D: Directory> Store<D> {
                 Some(Reason::Committing { .. } | Reason::Unpublished) => false,
             };
             let extras = self.objects.extras_of(record);
-            let content = content_of(&entry.meta, extras, birth);
-            let kept = is_kept(&entry.meta, extras);
-            calls.push(Call::Has { id: entry.id, birth, content, visible, kept });
+            calls.push(if visible && self.seat.uncommitted.tell(&entry.id) {
+                commit_of(entry.id, birth, &entry.meta, extras)
+            } else {
+                let content = content_of(&entry.meta, extras, birth);
+                let kept = is_kept(&entry.meta, extras);
+                Call::Has { id: entry.id, birth, content, visible, kept }
+            });
         }
         at.record as usize >= end
     }
 
     /// Copies in the tier, from a serial on. Whether that was the last.
-    fn has_in_tier(&self, serial: u64, at: &mut Inventory, calls: &mut Vec<Call>) -> bool {
+    fn has_in_tier(&mut self, serial: u64, at: &mut Inventory, calls: &mut Vec<Call>) -> bool {
         for (scanned, (id, spilled)) in self.objects.tier.from(serial).enumerate() {
             if scanned >= EXAMINED_MAX || calls.len() >= PIECE {
                 at.spilled = Some(spilled.serial);
                 return false;
             }
-            let birth = self.birth(id, spilled.extras.attributes.pool);
-            if id.is_pooled()
-                && let Some(birth) = birth
-            {
-                let content = content_of(&spilled.meta, Some(&spilled.extras), birth);
-                let kept = is_kept(&spilled.meta, Some(&spilled.extras));
-                calls.push(Call::Has { id: *id, birth, content, visible: true, kept });
-            }
+            let pool = spilled.extras.attributes.pool;
+            let Some(birth) = birth_here(self.seat.here, id, pool).filter(|_| id.is_pooled())
+            else {
+                continue;
+            };
+            let extras = Some(&spilled.extras);
+            calls.push(if self.seat.uncommitted.tell(id) {
+                commit_of(*id, birth, &spilled.meta, extras)
+            } else {
+                let content = content_of(&spilled.meta, extras, birth);
+                let kept = is_kept(&spilled.meta, extras);
+                Call::Has { id: *id, birth, content, visible: true, kept }
+            });
         }
         true
     }
@@ -139,11 +167,11 @@ impl<D: Directory> Store<D> {
         let committing = self.seat.withheld.iter();
         let committing =
             committing.filter(|(_, it)| matches!(it.reason, Reason::Committing { .. }));
-        let ids: Vec<_> =
-            committing.map(|(id, _)| *id).chain(self.seat.uncommitted.keys().copied()).collect();
+        let ids: Vec<_> = committing.map(|(id, _)| *id).collect();
         for id in ids {
             self.call_commit(&id);
         }
+        self.tell_commits();
         let ids: Vec<_> = self.seat.seeks.keys().copied().collect();
         for id in ids {
             self.call_seek(&id);
@@ -172,8 +200,10 @@ impl<D: Directory> Store<D> {
                 Told::Keep { id, birth } => self.keep_copy(&id, birth),
                 Told::Vouch { ms } => self.vouch(ms),
                 Told::Release { id, birth } => self.release_copy(&id, birth),
+                Told::Look { id, number } => self.looked(&id, number),
             }
         }
+        self.tell_commits();
         self.collect_fresh();
         Ok(Reply::Done)
     }
@@ -199,6 +229,7 @@ impl<D: Directory> Store<D> {
         for id in ids {
             self.end_commit(&id, Refusal::Unreachable);
         }
+        self.end_unanswered_settles();
         self.collect_fresh();
     }
 }
@@ -212,6 +243,23 @@ pub(super) fn not_the_agent() -> Failure {
 /// Whether an object is never evicted.
 fn is_kept(meta: &ObjectMeta, extras: Option<&Extras>) -> bool {
     extras.map_or(meta.traits.policy, |extras| extras.policy(meta.traits.policy)) == Policy::Keep
+}
+
+/// What has the pool commit an object of this node.
+pub(super) fn commit_of(
+    id: ObjectId,
+    birth: Birth,
+    meta: &ObjectMeta,
+    extras: Option<&Extras>,
+) -> Call {
+    let pool = extras.and_then(|extras| extras.attributes.pool);
+    let (copies, copies_min) = pool.map_or((1, 1), |pool| (pool.copies, pool.copies_min));
+    let (content, serial) = (content_of(meta, extras, birth), birth.serial);
+    if id.home().is_some() && is_kept(meta, extras) {
+        Call::CommitKept { id, serial, content, copies, copies_min }
+    } else {
+        Call::Commit { id, serial, content, copies, copies_min }
+    }
 }
 
 /// What the pool needs to know of an object's bytes.

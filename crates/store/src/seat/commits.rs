@@ -5,7 +5,7 @@ use plasmon_proto::object::{Sizes, Traits};
 use plasmon_proto::pool::{Call, Refusal, Slot};
 use plasmon_proto::{Attributes, Code, ObjectId};
 
-use super::agent::content_of;
+use super::agent::commit_of;
 use super::{Reason, no_pool};
 use crate::asker::Asker;
 use crate::event::ClientNo;
@@ -70,6 +70,7 @@ impl<D: Directory> Store<D> {
         if let Some(withheld) = self.seat.withheld.get_mut(id) {
             withheld.reason = Reason::Committing { asker, request };
         }
+        self.seat.settles.forget_refused(id);
         self.call_commit(id);
     }
 
@@ -77,8 +78,34 @@ impl<D: Directory> Store<D> {
     pub(crate) fn commit_homed(&mut self, id: &ObjectId) {
         let Some(entry) = self.objects.find(id) else { return };
         let serial = self.pool_attributes(entry.record).map_or(0, |pool| pool.serial);
-        self.seat.uncommitted.insert(*id, serial);
-        self.call_commit(id);
+        self.seat.settles.forget_refused(id);
+        self.seat.uncommitted.add(*id, serial);
+        self.tell_commits();
+    }
+
+    /// Has the agent commit the objects with a home that it was not told of, as many as it may have
+    /// under way.
+    pub(super) fn tell_commits(&mut self) {
+        if self.seat.hears().is_none() {
+            return;
+        }
+        while let Some(id) = self.seat.uncommitted.tell_next() {
+            self.call_commit(&id);
+        }
+    }
+
+    /// Has the agent commit this object now, if it has a home and was not told of yet: what is said
+    /// of it next would be about an object that the agent does not know.
+    pub(super) fn tell_commit_of(&mut self, id: &ObjectId) {
+        if self.seat.hears().is_some() && self.seat.uncommitted.tell(id) {
+            self.call_commit(id);
+        }
+    }
+
+    /// The agent asks whether an object with a home is here.
+    pub(super) fn looked(&mut self, id: &ObjectId, number: u64) {
+        self.tell_commit_of(id);
+        self.call(Call::Looked { id: *id, number });
     }
 
     /// An object with a home that an earlier daemon left, and of which is not known whether the
@@ -87,7 +114,7 @@ impl<D: Directory> Store<D> {
         let is_made_here = attributes.pool.is_none_or(|pool| pool.origin.is_none());
         if self.config.pool && id.home().is_some() && is_made_here {
             let serial = attributes.pool.map_or(0, |pool| pool.serial);
-            self.seat.uncommitted.insert(*id, serial);
+            self.seat.uncommitted.add(*id, serial);
         }
     }
 
@@ -102,18 +129,20 @@ impl<D: Directory> Store<D> {
         };
         let pool = extras.and_then(|extras| extras.attributes.pool);
         let Some(birth) = self.birth(id, pool) else { return };
-        let (copies, copies_min) = pool.map_or((1, 1), |pool| (pool.copies, pool.copies_min));
-        let content = content_of(&meta, extras, birth);
-        let serial = birth.serial;
-        self.call(Call::Commit { id: *id, serial, content, copies, copies_min });
+        let call = commit_of(*id, birth, &meta, extras);
+        self.call(call);
     }
 
     /// A commit ended.
     pub(super) fn committed(&mut self, id: &ObjectId, serial: u64, result: Result<(), Refusal>) {
-        if self.seat.uncommitted.get(id) == Some(&serial) {
+        if self.seat.uncommitted.has(id, serial) {
             self.seat.uncommitted.remove(id);
-            if result.is_err() {
-                self.end_homed(id);
+            match result {
+                Ok(()) => self.settle_decided(id, None),
+                Err(refusal) => {
+                    self.note_refused(id, failure_of(refusal).code);
+                    self.end_homed(id);
+                }
             }
             return;
         }
@@ -127,6 +156,7 @@ impl<D: Directory> Store<D> {
                 self.totals.sealed += 1;
                 self.show_withheld(id);
                 self.notify_sealed(id);
+                self.settle_decided(id, None);
                 if let Some(asker) = asker.filter(|asker| self.sessions.clients.is_asking(*asker)) {
                     self.reply(asker.client, request, Reply::Done);
                 }
@@ -139,6 +169,7 @@ impl<D: Directory> Store<D> {
     /// A commit was refused: the object ends.
     pub(super) fn end_commit(&mut self, id: &ObjectId, refusal: Refusal) {
         let Some(withheld) = self.seat.withheld(id).copied() else { return };
+        self.note_refused(id, failure_of(refusal).code);
         self.end_withheld(id);
         if let Reason::Committing { asker: Some(asker), request } = withheld.reason {
             self.fail_asker(asker, request, failure_of(refusal).with_id(*id));
@@ -146,7 +177,8 @@ impl<D: Directory> Store<D> {
         self.seek_again(id);
     }
 
-    /// An object with a home was refused.
+    /// An object with a home was refused: it ends, as one that is deleted. Clients may have seen it
+    /// (docs/adr/0095-what-a-pool-refuses-ends.md).
     fn end_homed(&mut self, id: &ObjectId) {
         match self.objects.find(id) {
             Some(entry) => self.hide_deleted(vec![entry]),

@@ -1,10 +1,11 @@
 //! The copies of pooled objects that are here.
 
-use plasmon_proto::object::{Policy, PoolAttributes, Sizes};
+use plasmon_proto::object::{PoolAttributes, Sizes};
 use plasmon_proto::pool::{Birth, Call, Origin, Refusal};
-use plasmon_proto::{Attributes, ObjectId, ObjectState};
+use plasmon_proto::{Attributes, ObjectId, ObjectState, Policy};
 
 use super::{Reason, Withheld};
+use crate::effect::Effect;
 use crate::event::ClientNo;
 use crate::ports::{Directory, Entry};
 use crate::records::{CACHE, LISTED};
@@ -26,13 +27,7 @@ impl<D: Directory> Store<D> {
 
     /// Which incarnation of its id an object is. `None` until an agent has said which node this is.
     pub(super) fn birth(&self, id: &ObjectId, pool: Option<PoolAttributes>) -> Option<Birth> {
-        let here = self.seat.here?;
-        let Origin { slot, boot } = here;
-        match pool {
-            Some(pool) => Some(pool.birth(here)),
-            // An id with a home is never made twice.
-            None => id.home().map(|_| Birth { slot, boot, serial: 0 }),
-        }
+        birth_here(self.seat.here, id, pool)
     }
 
     /// The copy of this incarnation.
@@ -88,6 +83,7 @@ impl<D: Directory> Store<D> {
     /// The agent wants a copy never evicted.
     pub(super) fn keep_copy(&mut self, id: &ObjectId, birth: Birth) {
         match self.copy(id, birth) {
+            Some(Place::Visible(entry)) if self.is_kept_by_itself(&entry) => {}
             Some(Place::Visible(Entry { record, .. }) | Place::Withheld(record)) => {
                 self.treat(record, Policy::Keep);
             }
@@ -129,6 +125,11 @@ impl<D: Directory> Store<D> {
                 self.objects.records.touch(record);
             }
         }
+    }
+    /// Whether an object is never evicted because it was put so: nothing has to be remembered.
+    fn is_kept_by_itself(&self, entry: &Entry) -> bool {
+        entry.meta.traits.policy == Policy::Keep
+            && !self.objects.records.get(entry.record).is(CACHE)
     }
 
     /// A copy that was just sealed is withheld.
@@ -192,9 +193,12 @@ impl<D: Directory> Store<D> {
 
     /// A copy is not there any more.
     pub(crate) fn copy_ended(&mut self, id: &ObjectId, pool: Option<PoolAttributes>) {
-        self.seat.uncommitted.remove(id);
-        if let Some(birth) = self.birth(id, pool) {
-            self.call(Call::Ended { id: *id, birth });
+        if self.seat.uncommitted.remove(id) {
+            self.settle_ended(id);
+        }
+        // Also to an agent that is being told what is here: it may have been told of this one.
+        if let (Some(agent), Some(birth)) = (self.seat.agent, self.birth(id, pool)) {
+            self.out.push(Effect::Call(agent, Call::Ended { id: *id, birth }));
         }
     }
 
@@ -222,6 +226,11 @@ impl<D: Directory> Store<D> {
         if !self.config.pool || !id.is_pooled() {
             return false;
         }
+        // At its home an object is shown from the moment at which it is put: it was deleted.
+        let is_made_here = self.pool_attributes(record).is_none_or(|pool| pool.origin.is_none());
+        if id.home().is_some() && is_made_here {
+            return false;
+        }
         if let Some(other) = self.seat.withheld.get(id).copied() {
             let other_serial = self.objects.entry(other.record).serial;
             if other_serial > serial {
@@ -234,5 +243,19 @@ impl<D: Directory> Store<D> {
         }
         self.seat.withheld.insert(*id, Withheld { record, reason: Reason::Unpublished });
         true
+    }
+}
+
+/// Which incarnation of its id an object is in a store that is `here`.
+pub(super) fn birth_here(
+    here: Option<Origin>,
+    id: &ObjectId,
+    pool: Option<PoolAttributes>,
+) -> Option<Birth> {
+    let Origin { slot, boot } = here?;
+    match pool {
+        Some(pool) => Some(pool.birth(Origin { slot, boot })),
+        // An id with a home is never made twice.
+        None => id.home().map(|_| Birth { slot, boot, serial: 0 }),
     }
 }

@@ -65,12 +65,14 @@ impl<D: Directory> Store<D> {
     fn call_new_delete(&mut self, id: &ObjectId, number: u64) {
         self.seat.await_agent(self.now_ms);
         self.seat.deletes.entry(*id).or_default().push(number);
+        self.tell_commit_of(id);
         self.call(Call::Delete { id: *id, number });
     }
 
     /// Calls for the deletes of an id that are not answered, by the last of them.
     pub(super) fn call_delete(&mut self, id: &ObjectId) {
         if let Some(number) = self.seat.deletes.get(id).and_then(|calls| calls.last().copied()) {
+            self.tell_commit_of(id);
             self.call(Call::Delete { id: *id, number });
         }
     }

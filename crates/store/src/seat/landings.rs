@@ -1,7 +1,7 @@
 //! Copies that the pool daemon brings here.
 
 use plasmon_proto::message::{Failure, Landing, Reply};
-use plasmon_proto::pool::{Birth, Slot};
+use plasmon_proto::pool::Birth;
 use plasmon_proto::{Attributes, Code, ObjectId, Policy};
 
 use super::agent::not_the_agent;
@@ -26,10 +26,8 @@ impl<D: Directory> Store<D> {
         if !self.seat.is_agent(client) {
             return Err(not_the_agent());
         }
-        let is_valid = landing.id.is_pooled()
-            && landing.id.home().is_none_or(|home| Slot(home) == landing.birth.slot)
-            && !landing.traits.owned
-            && landing.sizes.attributes > 0;
+        let is_valid =
+            landing.id.is_pooled() && !landing.traits.owned && landing.sizes.attributes > 0;
         if is_valid { Ok(()) } else { Err(Failure::of(Code::BadRequest)) }
     }
 

@@ -1,5 +1,6 @@
 //! The seat of the pool daemon: what it is told, and what its answers do.
 
+mod homed;
 mod listing;
 
 use plasmon_proto::message::{Landing, Reply, Request};
@@ -521,17 +522,17 @@ fn an_id_with_a_home_is_seen_at_once_and_committed_afterwards() {
     world.put(client, Put { id: x, ..Put::new(0, 10) }).unwrap();
     let birth = Birth { slot: HERE.slot, boot: HERE.boot, serial: 0 };
     let content = content_with(10, &Attributes::default().of_copy(birth));
-    let commit = Call::Commit { id: x, serial: 0, content, copies: 1, copies_min: 1 };
+    let commit = Call::CommitKept { id: x, serial: 0, content, copies: 1, copies_min: 1 };
     assert_eq!(world.calls(), [commit]);
     assert_eq!(world.ask(client, wait(&[x], Some(0))), Reply::States(vec![Sealed]));
     // An agent that did not say how it ended is told again.
     world.disconnect(agent);
     let agent = world.agent(3);
-    let has = Call::Has { id: x, birth, content, visible: true, kept: true };
-    assert_eq!(world.calls(), [has, commit]);
+    assert_eq!(world.calls(), [commit]);
     world.tell(agent, Told::Committed { id: x, serial: 0, result: Ok(()) });
     world.disconnect(agent);
     let agent = world.agent(4);
+    let has = Call::Has { id: x, birth, content, visible: true, kept: true };
     assert_eq!(world.calls(), [has]);
 
     let y = homed(8);

@@ -6,6 +6,7 @@ mod disk;
 mod drain;
 mod etcd_members;
 mod faults;
+mod homed;
 mod hostile;
 mod links;
 mod listing;
