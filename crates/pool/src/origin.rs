@@ -240,3 +240,69 @@ impl Requests {
         Some((birth, result))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::outbox::Outbox;
+    use crate::view::View;
+
+    fn id(number: usize, home: Option<u16>) -> ObjectId {
+        let mut identity = [0; 12];
+        identity[..8].copy_from_slice(&(number as u64).to_be_bytes());
+        ObjectId::pooled(identity, home)
+    }
+
+    fn asked_again(requests: &mut Requests, cx: &mut Context<'_>) -> u32 {
+        requests.time_passed(cx);
+        requests.commits[&id(0, Some(0))].asked
+    }
+
+    #[test]
+    fn commits_of_objects_with_a_home_are_asked_in_turn() {
+        let view = View::new(Config::new(Slot(0), 1, 1, 1 << 30));
+        let (mut out, mut requests) = (Outbox::default(), Requests::new());
+        let cx = &mut Context { now: Mono(0), view: &view, out: &mut out };
+        let birth = Birth { slot: Slot(0), boot: 1, serial: 0 };
+        let commit = Commit::new(birth, Content::default(), 1, 1);
+        for number in 0..COMMITS_ASKED_MAX + 3 {
+            requests.commit(cx, id(number, Some(0)), commit);
+        }
+        let is_asked =
+            |requests: &Requests, number| requests.timers.has(Key::Commit(id(number, Some(0))));
+        assert!(is_asked(&requests, COMMITS_ASKED_MAX - 1));
+        assert!(!is_asked(&requests, COMMITS_ASKED_MAX), "it waits for its turn");
+        assert!(requests.has_commit(&id(COMMITS_ASKED_MAX, Some(0))), "and is not forgotten");
+        requests.commit(cx, id(7, None), commit);
+        assert!(requests.timers.has(Key::Commit(id(7, None))), "a client waits for this one");
+
+        // One that waits ends, and one that is asked: the next has its turn.
+        assert!(requests.end_commit(id(COMMITS_ASKED_MAX, Some(0)), birth));
+        assert!(requests.end_commit(id(5, Some(0)), birth));
+        requests.time_passed(cx);
+        assert!(is_asked(&requests, COMMITS_ASKED_MAX + 1));
+        assert!(!is_asked(&requests, COMMITS_ASKED_MAX + 2));
+        assert_eq!(requests.asked, COMMITS_ASKED_MAX);
+    }
+
+    #[test]
+    fn commits_of_objects_with_a_home_are_asked_again_less_and_less_often() {
+        let view = View::new(Config::new(Slot(0), 1, 1, 1 << 30));
+        let (mut out, mut requests) = (Outbox::default(), Requests::new());
+        let cx = &mut Context { now: Mono(0), view: &view, out: &mut out };
+        let birth = Birth { slot: Slot(0), boot: 1, serial: 0 };
+        requests.commit(cx, id(0, Some(0)), Commit::new(birth, Content::default(), 1, 1));
+        for (at_ms, asked) in [(199, 1), (200, 2), (599, 2), (600, 3), (1_400, 4), (3_000, 5)] {
+            cx.now = Mono(at_ms * 1000);
+            assert_eq!(asked_again(&mut requests, cx), asked, "after {at_ms} ms");
+        }
+        cx.now = Mono(4_599_000);
+        assert_eq!(asked_again(&mut requests, cx), 5);
+        cx.now = Mono(4_600_000);
+        assert_eq!(asked_again(&mut requests, cx), 6, "and no less often than that");
+        requests.ask_all(cx);
+        assert_eq!(requests.commits[&id(0, Some(0))].asked, 1, "a connection was made");
+        assert_eq!(requests.asked, 1);
+    }
+}
