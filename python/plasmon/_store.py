@@ -187,6 +187,34 @@ class Store(_native.Store):
                 raise outcome
         return gone
 
+    def settle(
+        self,
+        ids: Key | Iterable[Key],
+        timeout: float | None = None,
+        *,
+        namespace: str = "",
+        errors: Literal["raise", "return"] = "raise",
+    ) -> _Outcomes:
+        """Waits until the pool has accepted objects that were put on this node.
+
+        An object that is put with ``pool=True`` is there at once; after this call the pool knows
+        it, and as many nodes keep it as its put asked for. What the pool refuses has ended, as if
+        it had been deleted. Raises the reason, such as NotEnoughNodes or StoreFull; for one that
+        ended otherwise how it ended, such as Deleted; TimedOut after ``timeout`` seconds; and
+        Unreachable when there is no pool daemon to ask. After the last two the objects are still
+        there, and another call goes on waiting. With ``errors="return"`` nothing is raised, and a
+        list has None or the exception for each id.
+
+            ids = [store.put(part, pool=True) for part in parts]
+            store.settle(ids)
+        """
+        outcomes = _native.settle(self, ids, timeout, namespace)
+        if errors == "raise":
+            for outcome in outcomes:
+                if outcome is not None:
+                    raise outcome
+        return outcomes
+
     def stat(self, id: Key, *, namespace: str = "") -> ObjectInfo | None:
         """A description of an object; None when nothing is known under the id."""
         found = self._stat_fields(id, namespace=namespace)

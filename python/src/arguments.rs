@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use plasmon_client::{
-    Code, ConnectOptions, Error, Filter, ObjectId, Policy, PutOptions, StartOptions,
+    Ack, Code, ConnectOptions, Error, Filter, ObjectId, Policy, PutOptions, StartOptions,
 };
 use plasmon_proto::limits::COPIES_MAX;
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -183,8 +183,10 @@ pub(crate) fn put_options(given: Option<&Bound<'_, PyDict>>) -> PyResult<PutOpti
             "tag" => options.tag = value.extract()?,
             "copies" if !none => options.copies = copies(key, &value)?,
             "copies_min" if !none => options.copies_min = copies(key, &value)?,
+            "pool" => options.pool = value.extract()?,
+            "ack" if !none => options.ack = Some(ack(value.extract()?)?),
             "durable" => durable |= value.extract::<bool>()?,
-            "id" | "name" | "members" | "copies" | "copies_min" => {}
+            "id" | "name" | "members" | "copies" | "copies_min" | "ack" => {}
             other => {
                 let text = format!("put() and create() take no argument '{other}'");
                 return Err(PyTypeError::new_err(text));
@@ -200,6 +202,18 @@ pub(crate) fn put_options(given: Option<&Bound<'_, PyDict>>) -> PyResult<PutOpti
         return Err(not_durable(given.py(), &options));
     }
     Ok(options)
+}
+
+/// When a put of an object of a pool returns.
+fn ack(given: &str) -> PyResult<Ack> {
+    match given {
+        "copies" => Ok(Ack::Copies),
+        "local" => Ok(Ack::Local),
+        other => {
+            let text = format!("ack is \"copies\" or \"local\", found \"{other}\"");
+            Err(PyValueError::new_err(text))
+        }
+    }
 }
 
 /// How many nodes of a pool keep an object.

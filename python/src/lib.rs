@@ -81,6 +81,7 @@ mod process;
 mod protocols;
 mod put;
 mod scope;
+mod settle;
 mod sort_errors;
 mod sort_into;
 mod sort_room;
@@ -121,6 +122,8 @@ mod _native {
     use crate::put::Put;
     #[pymodule_export]
     use crate::scope::Scope;
+    #[pymodule_export]
+    use crate::settle::settle;
     #[pymodule_export]
     use crate::sort_into::{Unpublished, sort_into};
     #[pymodule_export]

@@ -345,15 +345,21 @@ impl Store {
     /// `ttl`, is neither replaced nor a composite. `durable` is for objects that outlive a loss of
     /// power, which do not exist yet: with it every put raises Unsupported.
     ///
+    /// With `pool` an object without a name belongs to the pool, too: other nodes get it by its id.
+    /// One node keeps it unless `copies` says more. It is seen at once, and put() does not wait for
+    /// the pool to accept it, which settle() does. With `copies` above 1, or `ack="copies"`, put()
+    /// waits; `ack="local"` never does.
+    ///
     /// Raises Exists, InUse (when a composite holds the object to be replaced), StoreFull,
     /// QuotaExceeded, TooLarge, and TypeError for a value that cannot be written. For an object of
     /// a pool also Unsupported (the store belongs to no pool), NotEnoughNodes and Unreachable;
-    /// `copies` for any other object raises BadRequest.
+    /// `copies` and `ack` for any other object raise BadRequest.
     #[pyo3(
         signature = (value, **options),
         text_signature = "($self, value, *, id=None, name=None, namespace='', metadata=b'', \
                           policy='keep', ttl=None, members=None, owned=False, strict=False, tag=0, \
-                          replace=False, copies=None, copies_min=None, durable=False, as_=None)"
+                          replace=False, copies=None, copies_min=None, pool=False, ack=None, \
+                          durable=False, as_=None)"
     )]
     fn put(&self, value: &Bound<'_, PyAny>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Id> {
         let context = self.objects(value.py())?;
@@ -368,7 +374,8 @@ impl Store {
         signature = (nbytes, **options),
         text_signature = "($self, nbytes, *, id=None, name=None, namespace='', metadata=b'', \
                           policy='keep', ttl=None, members=None, owned=False, strict=False, tag=0, \
-                          replace=False, copies=None, copies_min=None, durable=False)"
+                          replace=False, copies=None, copies_min=None, pool=False, ack=None, \
+                          durable=False)"
     )]
     fn create_object(
         &self,

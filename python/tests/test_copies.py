@@ -75,6 +75,47 @@ def test_a_store_without_a_pool_says_so(store):
     assert store.get(id) == b"x"
 
 
+def test_an_object_without_a_name_needs_a_pool(store):
+    for value in (b"x", [1], np.arange(3), np.arange(10**6), table()):
+        with pytest.raises(plasmon.Unsupported, match="--cluster"):
+            store.put(value, pool=True)
+    with pytest.raises(plasmon.Unsupported, match="--cluster"):
+        store.create(5, pool=True, copies=2)
+    assert store.get(store.put(b"x", pool=False, ack=None)) == b"x"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"ack": "copies"},
+        {"ack": "local", "name": "sales"},
+        {"ack": "local", "name": NAME},
+        {"pool": True, "name": "sales"},
+        {"pool": True, "id": plasmon.ObjectId(bytes(20))},
+        {"pool": True, "copies_min": 2},
+    ],
+)
+def test_what_cannot_be_asked_of_a_pool_is_refused(store, options):
+    with pytest.raises(plasmon.BadRequest):
+        store.put(b"x", **options)
+
+
+def test_there_are_two_acknowledgements(store):
+    with pytest.raises(ValueError, match='ack is "copies" or "local", found "none"'):
+        store.put(b"x", pool=True, ack="none")
+    with pytest.raises(TypeError):
+        store.put(b"x", pool=True, ack=1)
+
+
+def test_only_objects_of_a_pool_are_settled(store):
+    assert store.settle([]) == []
+    id = store.put(b"x")
+    with pytest.raises(plasmon.BadRequest, match="only objects of a pool"):
+        store.settle(id)
+    found = store.settle([id, "sales"], timeout=0, errors="return")
+    assert [type(one) for one in found] == [plasmon.BadRequest] * 2
+
+
 def test_durable_objects_do_not_exist_yet(store):
     for name in (None, "sales", NAME):
         with pytest.raises(plasmon.Unsupported, match="do not exist yet"):

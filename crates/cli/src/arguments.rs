@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::bail;
 use clap::{Parser, Subcommand, ValueEnum};
-use plasmon_client::PutOptions;
+use plasmon_client::{Ack, PutOptions};
 use plasmon_proto::limits::COPIES_MAX;
 use plasmon_proto::{Name, Policy};
 
@@ -306,6 +306,10 @@ pub(crate) struct Put {
     /// The character between the columns of a CSV file (default: a comma, in .tsv files a tab).
     #[arg(long, value_name = "CHARACTER", value_parser = delimiter)]
     pub(crate) delimiter: Option<u8>,
+    /// Put the object into the pool of the store without a name. Other nodes get it by its id,
+    /// which is printed. One node keeps it unless --copies says more.
+    #[arg(long, conflicts_with_all = ["name", "namespace", "replace", "ttl"])]
+    pub(crate) pool: bool,
     #[command(flatten)]
     pub(crate) kept: Retention,
 }
@@ -326,8 +330,8 @@ pub(crate) struct Retention {
     /// both take memory.
     #[arg(long)]
     pub(crate) replace: bool,
-    /// How many nodes of the pool keep the object, 1 to 8 (default: 2). For names that begin with
-    /// @, such as @prod:sales.
+    /// How many nodes of the pool keep the object, 1 to 8 (default: 2, or 1 with --pool). For names
+    /// that begin with @, such as @prod:sales, and with --pool.
     #[arg(long, value_name = "N", value_parser = copies())]
     pub(crate) copies: Option<u8>,
     /// With how many copies the object is accepted where the pool has no more nodes (default: half
@@ -359,6 +363,19 @@ impl Retention {
             ttl: self.ttl.map(|ttl| target::seconds("--ttl", ttl)).transpose()?,
             ..PutOptions::default()
         })
+    }
+
+    /// The options to put an object of a pool without a name with. The command is done when the
+    /// pool has accepted it.
+    pub(crate) fn unnamed(&self) -> PutOptions {
+        PutOptions {
+            pool: true,
+            ack: Some(Ack::Copies),
+            copies: self.copies.unwrap_or_default(),
+            copies_min: self.copies_min.unwrap_or_default(),
+            policy: if self.cache { Policy::Cache } else { Policy::Keep },
+            ..PutOptions::default()
+        }
     }
 }
 

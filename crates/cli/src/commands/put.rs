@@ -28,26 +28,38 @@ pub(super) fn put(store: &Client, put: &Put, output: &Output) -> Result<()> {
 fn one(store: &Client, put: &Put, path: &Path, output: &Output) -> Result<()> {
     let start = Instant::now();
     let kind = FileType::of(path, put.format)?.with_delimiter(put.delimiter)?;
-    let text = match &put.name {
-        Some(name) => name,
-        None => formats::stem(path)
-            .context("the file's name is not UTF-8: name the object with --name")?,
+    let name = match &put.name {
+        _ if put.pool => None,
+        Some(name) => Some(target::new_name(name, put.kept.namespace.as_deref())?),
+        None => {
+            let stem = formats::stem(path)
+                .context("the file's name is not UTF-8: name the object with --name")?;
+            Some(target::new_name(stem, put.kept.namespace.as_deref())?)
+        }
     };
-    let name = target::new_name(text, put.kept.namespace.as_deref())?;
-    let object = Target::parse(&target::display_name(&name))?;
     let reading = progress::counted(&format!("reading {}", path.display()), output.is_json());
     let loaded = formats::load(path, kind)?;
     reading.finish_and_clear();
     let data_bytes = loaded.data_bytes;
-    let options = put.kept.options(&name)?;
-    let id = write(store, loaded, options, &object, output)?;
+    let object = name.as_ref().map(|name| Target::parse(&target::display_name(name)));
+    let object = object.transpose()?;
+    let options = match &name {
+        Some(name) => put.kept.options(name)?,
+        None => put.kept.unnamed(),
+    };
+    let id = match &object {
+        Some(object) => write(store, loaded, options, object, output)?,
+        None => fill(store, loaded, &options, &path.display().to_string(), output)??,
+    };
     let seconds = start.elapsed().as_secs_f64();
     let document = json!({
-        "name": name.text, "namespace": name.namespace, "id": id.to_string(),
-        "data_bytes": data_bytes, "seconds": seconds,
+        "name": name.as_ref().map(|name| &name.text),
+        "namespace": name.as_ref().map(|name| &name.namespace),
+        "id": id.to_string(), "data_bytes": data_bytes, "seconds": seconds,
     });
     output.value(&document, || {
-        format!("{}: {} in {seconds:.2} s, {id}", object.text, bytes(data_bytes))
+        let what = object.map_or_else(|| path.display().to_string(), |object| object.text);
+        format!("{what}: {} in {seconds:.2} s, {id}", bytes(data_bytes))
     })
 }
 
@@ -59,11 +71,26 @@ pub(super) fn write(
     object: &Target,
     output: &Output,
 ) -> Result<ObjectId> {
-    let failure = |error| object.failure(store, error);
-    let options = PutOptions { metadata: loaded.metadata.clone(), tag: loaded.tag, ..options };
-    let mut writer = store.create(loaded.data_bytes, &options).map_err(failure)?;
-    let bar = progress::bytes(loaded.data_bytes, &object.text, output.is_json());
+    let written = fill(store, loaded, &options, &object.text, output)?;
+    written.map_err(|error| object.failure(store, error))
+}
+
+/// The same, of what may have no name. The inner error is about the object.
+fn fill(
+    store: &Client,
+    loaded: InputFile,
+    options: &PutOptions,
+    text: &str,
+    output: &Output,
+) -> Result<plasmon_client::Result<ObjectId>> {
+    let metadata = loaded.metadata.clone();
+    let options = PutOptions { metadata, tag: loaded.tag, ..options.clone() };
+    let mut writer = match store.create(loaded.data_bytes, &options) {
+        Ok(writer) => writer,
+        Err(error) => return Ok(Err(error)),
+    };
+    let bar = progress::bytes(loaded.data_bytes, text, output.is_json());
     loaded.write(&mut writer, &|done| bar.inc(done))?;
     bar.finish_and_clear();
-    writer.seal().map_err(failure)
+    Ok(writer.seal())
 }

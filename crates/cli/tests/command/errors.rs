@@ -145,5 +145,10 @@ fn copies_are_for_objects_of_a_pool() {
     }
     let message = fixture.fails(1, &["put", "t.csv", "--namespace", "@prod", "--copies", "1"]);
     assert!(message.contains("@prod:t"), "{message}");
+    let message = fixture.fails(1, &["put", "t.csv", "--pool", "--copies", "2"]);
+    assert!(message.contains("t.csv") && message.contains("--cluster"), "{message}");
+    for flags in [["--name", "t"], ["--namespace", "n"], ["--ttl", "5"]] {
+        fixture.fails(2, &[&["put", "t.csv", "--pool"][..], &flags].concat());
+    }
     assert_eq!(fixture.json(&["ls"]).as_array().unwrap().len(), 0);
 }
