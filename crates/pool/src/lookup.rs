@@ -311,7 +311,7 @@ impl Lookups {
         Some(asked)
     }
 
-    #[cfg(test)]
+    /// Whether nothing is under way.
     pub(crate) fn is_idle(&self) -> bool {
         self.wants.is_empty()
     }

@@ -578,8 +578,7 @@ impl Node {
     }
 
     /// Whether nothing is under way for the clients of this node or of others.
-    #[cfg(test)]
-    pub(crate) fn is_idle(&self) -> bool {
+    pub fn is_idle(&self) -> bool {
         self.lookups.is_idle() && self.pulls.is_idle() && self.serves.is_idle()
     }
 }

@@ -493,7 +493,7 @@ impl Pulls {
         outcomes
     }
 
-    #[cfg(test)]
+    /// Whether nothing is under way.
     pub(crate) fn is_idle(&self) -> bool {
         self.by_id.is_empty() && self.bytes_in_flight == 0 && self.transfers.is_empty()
     }

@@ -84,7 +84,7 @@ impl Serves {
         }
     }
 
-    #[cfg(test)]
+    /// Whether nothing is under way.
     pub(crate) fn is_idle(&self) -> bool {
         self.under_way.is_empty()
     }

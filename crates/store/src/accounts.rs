@@ -83,12 +83,12 @@ impl Accounts {
         self.subtract(owner, gone);
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, feature = "doubles"))]
     pub(crate) fn ended(&self) -> impl Iterator<Item = (u32, u64)> {
         self.ended.iter().map(|(session, (_, bytes))| (*session, *bytes))
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, feature = "doubles"))]
     pub(crate) fn total(&self) -> u64 {
         self.bytes.values().sum()
     }

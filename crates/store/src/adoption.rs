@@ -73,7 +73,7 @@ impl Remains {
 }
 
 impl AdoptedNamespace {
-    #[cfg(test)]
+    #[cfg(any(test, feature = "doubles"))]
     pub(crate) fn parent(&self) -> ClientNo {
         self.parent
     }
@@ -166,12 +166,12 @@ impl Adoptions {
         remains
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, feature = "doubles"))]
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&String, &AdoptedNamespace)> {
         self.adopted.iter()
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, feature = "doubles"))]
     pub(crate) fn spaces(&self) -> &BTreeMap<String, Namespace> {
         &self.spaces
     }

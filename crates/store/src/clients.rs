@@ -287,7 +287,7 @@ impl Clients {
         own.min(left(self.owner_quota_bytes, self.accounts.bytes(client.owner)))
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, feature = "doubles"))]
     pub(crate) fn accounts(&self) -> &Accounts {
         &self.accounts
     }
@@ -312,7 +312,7 @@ impl Clients {
         !self.subscribers.is_empty()
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, feature = "doubles"))]
     pub(crate) fn iter(&self) -> impl Iterator<Item = (ClientNo, &Client)> {
         self.by_no.iter().map(|(no, client)| (*no, client))
     }

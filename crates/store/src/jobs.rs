@@ -135,7 +135,7 @@ pub(crate) struct Jobs {
 
 impl Jobs {
     /// Every request that is parked.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "doubles"))]
     pub(crate) fn parked(&self) -> impl Iterator<Item = &Job> {
         self.reserving.values().map(|(job, _)| job).chain(&self.waiting_for_room)
     }

@@ -89,6 +89,8 @@ mod deferred_delete;
 mod deletes;
 mod disconnect;
 mod dispatch;
+#[cfg(any(test, feature = "doubles"))]
+pub mod doubles;
 pub mod effect;
 pub mod event;
 mod evict;

@@ -65,7 +65,7 @@ impl KeptFiles {
         self.files.contains_key(&serial)
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, feature = "doubles"))]
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&u64, &RetainedFile)> {
         self.files.iter()
     }

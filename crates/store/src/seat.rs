@@ -155,9 +155,22 @@ impl Seat {
     }
 
     /// How many copies are withheld.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "doubles"))]
     pub(crate) fn withheld_count(&self) -> usize {
         self.withheld.len()
+    }
+
+    /// What is under way, and how much of each.
+    #[cfg(any(test, feature = "doubles"))]
+    pub(crate) fn under_way(&self) -> [(&'static str, usize); 6] {
+        [
+            ("objects that are sought", self.seeks.len()),
+            ("objects that are being deleted", self.deletes.len()),
+            ("requests for that", self.delete_requests.len()),
+            ("copies that are withheld", self.withheld.len()),
+            ("objects with a home that are not accepted", self.uncommitted.len()),
+            ("inventories", usize::from(self.inventory.is_some())),
+        ]
     }
 
     /// Whether anything waits for an agent.

@@ -138,7 +138,7 @@ impl SpillTier {
     }
 
     /// Places that are being read into, with their charges.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "doubles"))]
     pub(crate) fn reading(&self) -> impl Iterator<Item = (Range, u64)> {
         self.reading.values().map(|reading| (reading.range, reading.charge))
     }

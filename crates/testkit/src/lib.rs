@@ -17,8 +17,6 @@
 
 #[cfg(feature = "store")]
 mod child;
-#[cfg(feature = "directory")]
-pub mod directory;
 #[cfg(feature = "etcd")]
 mod etcd;
 #[cfg(feature = "store")]
@@ -38,7 +36,7 @@ pub use etcd::Etcd;
 #[cfg(feature = "store")]
 pub use mapped::{mapped_inode, mappings_of, present_bytes};
 #[cfg(feature = "directory")]
-use plasmon_store::ports;
+pub use plasmon_store::doubles as directory;
 #[cfg(feature = "process")]
 pub use process::*;
 pub use random::{Random, mix, pattern};

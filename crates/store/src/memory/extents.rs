@@ -57,7 +57,7 @@ impl Extent {
     }
 
     /// The holes as offset, bytes and warmth.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "doubles"))]
     pub(crate) fn holes(&self) -> impl Iterator<Item = (u64, u64, bool)> {
         self.holes.iter().map(|(offset, hole)| (*offset, hole.bytes, hole.warm))
     }

@@ -103,7 +103,7 @@ impl Leases {
     }
 
     /// All ranges.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "doubles"))]
     pub(crate) fn ranges(&self) -> impl Iterator<Item = Range> {
         self.starts.iter().map(|(&(extent, end), &start)| Range {
             extent,

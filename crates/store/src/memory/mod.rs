@@ -177,7 +177,7 @@ impl Memory {
     }
 
     /// All extents.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "doubles"))]
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Extent> {
         self.extents.iter()
     }

@@ -1,12 +1,8 @@
 //! Tests of the store through its events and effects.
 
 mod adoption;
-mod checks;
 mod composites;
 mod costs;
-#[path = "../../../testkit/src/directory.rs"]
-#[allow(dead_code, unreachable_pub, reason = "what the fuzz targets need of it as well")]
-mod directory;
 mod disconnect;
 mod eviction;
 mod growing;
@@ -30,7 +26,6 @@ mod unused;
 mod waits;
 mod world;
 
-use directory::TestDirectory;
 use world::{Put, World, id, sizes};
 
-use crate::ports;
+use crate::doubles::TestDirectory;

@@ -5,17 +5,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use plasmon_proto::ObjectId;
 use plasmon_proto::message::{ExtentId, Range};
 
-use super::TestDirectory;
 use crate::Store;
 use crate::content::content_bytes;
+use crate::doubles::TestDirectory;
 use crate::extras::Extras;
 use crate::jobs::Purpose;
 use crate::memory::Kind;
 use crate::records::{CACHE, HIDDEN, LISTED, List, SPILLING, UNATTACHED};
 
 impl Store<TestDirectory> {
-    /// Checks everything that must always hold.
-    pub(crate) fn check(&self) {
+    /// Checks everything that must always hold; panics when anything does not.
+    pub fn check(&self) {
         self.check_memory();
         self.check_content();
         self.check_records();
@@ -143,7 +143,7 @@ impl Store<TestDirectory> {
     }
 
     /// What holds unless an earlier daemon left more.
-    pub(crate) fn check_capacity(&self) {
+    pub fn check_capacity(&self) {
         let capacity = self.space.memory.capacity_bytes();
         assert!(self.space.memory.charged_bytes() <= capacity, "used bytes exceed the capacity");
         let slop = self.space.memory.pages((capacity / 8).max(1 << 20));

@@ -1,8 +1,11 @@
-//! The index and the ledgers as the store sees them, in ordinary maps: tests set pins, and the
-//! index grows by moving every slot. It refuses what the real ones must never see.
+//! For tests: the index and the ledgers as the store sees them, in ordinary maps, and the checks of
+//! a store over them.
 //!
-//! The store's own tests name this file as a module of theirs: to them the store of another build
-//! is another type.
+//! Tests set pins, and the index grows by moving every slot. It refuses what the real ones must
+//! never see. Other crates have this with the feature `doubles`.
+
+mod checks;
+mod rest;
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use plasmon_proto::ObjectId;
 use plasmon_proto::message::Range;
 
-use super::ports::{Directory, Entry, Look, SlotNo};
+use crate::ports::{Directory, Entry, Look, SlotNo};
 
 /// With more entries an insertion does not look whether its memory is free.
 const SEARCHED_MAX: usize = 500;
