@@ -8,7 +8,7 @@ use crate::config::Mutation;
 use crate::directory::led::Led;
 use crate::limits::SOURCES_MAX;
 use crate::message::{Answer, Message, QuestionNo};
-use crate::record::{Found, Place, Record, State};
+use crate::record::{Content, Found, Place, Record, State};
 use crate::view::Context;
 
 /// A node asks about an id. What cannot be said for certain is not answered; the node asks again.
@@ -87,6 +87,8 @@ fn answer(led: &Led, cx: &Context<'_>, from: Slot, id: &ObjectId) -> Option<Answ
         State::Pending | State::Withdrawn => Some(Answer::Absent),
         State::Dead if ended => Some(Answer::Deleted),
         State::Dead if doubt => None,
+        // Deleted before its commit came, and its bytes are not known: an object has attributes.
+        State::Dead if record.content == Content::default() => None,
         // Until all acting nodes know that it ended, another primary could say that it exists.
         // Without a holder the nodes that may have cached copies are asked first.
         State::Live | State::Dead if record.holders.is_empty() => None,

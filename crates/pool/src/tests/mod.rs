@@ -2,6 +2,7 @@
 
 mod drains;
 mod history;
+mod homed;
 mod kept;
 mod listings;
 mod machine;
