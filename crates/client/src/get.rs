@@ -201,9 +201,10 @@ fn go_on(id: &ObjectId, state: ObjectState, until: Until, given: Until) -> Resul
     match state {
         // Evicted or deleted between the answer and the look: the next answer tells.
         ObjectState::Sealed => Ok(until),
-        ObjectState::Spilled | ObjectState::Remote if until.is_question() => {
-            Ok(Until::timeout(Some(RESTORE_TIMEOUT)))
-        }
+        ObjectState::Spilled if until.is_question() => Ok(Until::timeout(Some(RESTORE_TIMEOUT))),
+        // The pool found no room for it here. To wait would be to wait for its creation, too, if it
+        // is deleted meanwhile.
+        ObjectState::Remote if given.is_question() => Err(why_not(*id, state, false)),
         ObjectState::Absent | ObjectState::Creating if !given.is_question() && !until.is_past() => {
             Ok(until)
         }
