@@ -48,6 +48,12 @@ impl Uncommitted {
         removed.is_some()
     }
 
+    /// How many there are.
+    #[cfg(any(test, feature = "doubles"))]
+    pub(crate) fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
     pub(crate) fn contains(&self, id: &ObjectId) -> bool {
         !self.by_id.is_empty() && self.by_id.contains_key(id)
     }
