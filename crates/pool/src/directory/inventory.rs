@@ -41,7 +41,10 @@ pub(super) fn received(
     let mut changed = Vec::new();
     let mut found = BTreeSet::new();
     for copy in copies {
-        found.insert((copy.id, copy.birth));
+        // What is on its way there may never arrive.
+        if copy.standing != Standing::Arriving {
+            found.insert((copy.id, copy.birth));
+        }
         reconcile(led, cx, from, copy);
         changed.push(copy.id);
     }
@@ -96,7 +99,7 @@ fn reconcile(led: &mut Led, cx: &mut Context<'_>, from: Slot, copy: CopyEntry) {
                 if kept {
                     drain::release_found(led, cx, &id, birth, from);
                 }
-            } else if !kept {
+            } else if !kept && standing != Standing::Arriving {
                 // It came as a cached copy, and its store started again.
                 let (sources, live) = (Vec::new(), true);
                 cx.send(from, Message::Hold { id, birth, content, sources, live });

@@ -1,11 +1,15 @@
 //! What operators are told where objects are, when all is quiet.
 
+use plasmon_cluster::Slot;
+use plasmon_proto::ObjectId;
 use plasmon_proto::pool_admin::Standing;
 
 use crate::event::Event;
 use crate::limits::PLACES_MAX;
-use crate::record::{Found, Place};
+use crate::record::{Content, Found, Place};
 
+use super::history::Operation;
+use super::network::Way;
 use super::world::World;
 
 impl World {
@@ -56,4 +60,58 @@ impl World {
         }
         Ok(())
     }
+}
+
+/// A node whose memory was lost counted as a holder of what it was only about to get: its inventory
+/// names that, too. When nothing came of it, the record went on naming the node.
+#[test]
+fn a_node_that_is_only_getting_a_copy_holds_none() {
+    let three = |seed: &u64| World::new(*seed, None, 0).machines.len() == 3;
+    let mut world = World::new((0..).find(three).unwrap(), None, 500);
+    (world.slow_ms, world.bulk_loss) = (0, 0);
+    let pass = |world: &mut World, ms| world.run_until(world.now.after_ms(ms), false).unwrap();
+    world.start_all().unwrap();
+    pass(&mut world, 3_000);
+    // Its home has it, one of the others keeps the second copy, and the last one leads.
+    let keeper = |world: &World, id: &ObjectId| {
+        (1..3).find(|at| world.machines[*at].store.objects.get(id).is_some_and(|it| it.keep))
+    };
+    let content = Content { data_bytes: 3_000_000, ..Content::default() };
+    let (id, holder, primary) = (0..)
+        .find_map(|number| {
+            let id = ObjectId::pooled([number; 12], Some(0));
+            let put = Operation::Put { id, content, copies: 2, copies_min: 2 };
+            world.begin(0, put).unwrap();
+            pass(&mut world, 1_000);
+            let holder = keeper(&world, &id)?;
+            let (_, map) = world.maps.last()?;
+            let primary = usize::from(map.primary(plasmon_cluster::Map::group_of(&id))?.0);
+            (primary != holder && primary != 0).then_some((id, holder, primary))
+        })
+        .unwrap();
+    world.ids.push(id);
+
+    world.bulk_loss = 100;
+    world.crash(holder, true, 100).unwrap();
+    pass(&mut world, 100);
+    let way = Way { from: primary, to: holder };
+    world.network.cut(way);
+    let no = world.begin(holder, Operation::Get { id, patient: true }).unwrap();
+    for ms in 0..20 {
+        pass(&mut world, 50);
+        world.give(holder, Event::Moving(Slot(0))).unwrap();
+        if ms == 10 {
+            // It is asked for its copies only now.
+            world.heal(way).unwrap();
+        }
+    }
+    world.give_up(holder, no).unwrap();
+    pass(&mut world, 2_000);
+    world.bulk_loss = 0;
+    pass(&mut world, 20_000);
+    world.check_rest().unwrap();
+    world.ask_places().unwrap();
+    pass(&mut world, 1_000);
+    world.check_places().unwrap();
+    assert!(keeper(&world, &id).is_some(), "there are two copies again");
 }

@@ -218,7 +218,7 @@ impl World {
         Ok(no)
     }
 
-    fn give_up(&mut self, at: usize, no: OperationNo) -> Result<(), String> {
+    pub(super) fn give_up(&mut self, at: usize, no: OperationNo) -> Result<(), String> {
         let Some(entry) = self.history.entries.get_mut(&no) else { return Ok(()) };
         if entry.end.is_some() || entry.left {
             return Ok(());
@@ -331,7 +331,7 @@ impl World {
     }
 
     /// Ends a cut; what it held back arrives before what is still under way.
-    fn heal(&mut self, way: Way) -> Result<(), String> {
+    pub(super) fn heal(&mut self, way: Way) -> Result<(), String> {
         let generation = self.network.link(way).generation;
         let held = self.network.heal(way);
         held.into_iter().try_for_each(|bytes| self.happen(What::Deliver { way, generation, bytes }))
@@ -406,7 +406,7 @@ impl World {
     }
 
     /// Nothing is under way, and what was acknowledged is where it was.
-    fn check_rest(&self) -> Result<(), String> {
+    pub(super) fn check_rest(&self) -> Result<(), String> {
         for machine in &self.machines {
             let node = machine.node.as_ref().ok_or("a machine is down")?;
             let at = machine.index;
