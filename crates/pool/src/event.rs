@@ -56,7 +56,8 @@ pub enum Event {
         /// Whether its checksum is right.
         intact: bool,
     },
-    /// The bytes of a copy that were asked for, or `None` when it is not there any more.
+    /// The bytes of a small copy that were asked for, or `None` when a copy of any size is not
+    /// there any more.
     Fetched {
         /// The receiver.
         peer: Slot,
@@ -163,7 +164,8 @@ pub enum Effect {
     },
     /// The landing is not needed any more.
     Abandon(Ticket),
-    /// Send segments over the bulk lane; the copy is pinned until [`Effect::EndServe`].
+    /// Send segments over the bulk lane; the copy is pinned until [`Effect::EndServe`]. One that is
+    /// not there any more is answered with [`Event::Fetched`].
     Serve {
         /// The receiver.
         peer: Slot,

@@ -61,8 +61,8 @@
 //!   an id at most. Segments are taken between [`Effect::Accept`] and [`Effect::Refuse`]; a
 //!   transfer that was refused puts no byte into its landing any more. [`Effect::Seal`] or
 //!   [`Effect::Abandon`] ends a landing.
-//! * *Serving.* [`Effect::Serve`] pins the copy until [`Effect::EndServe`]. A copy that is not
-//!   there any more is not served; the receiver asks another node.
+//! * *Serving.* [`Effect::Serve`] pins the copy until [`Effect::EndServe`]. Of a copy that is not
+//!   there any more [`Event::Fetched`] says so, and the receiver asks another node at once.
 //!
 //! Deliberately absent: names, which the stores alone know (a listing asks all of them,
 //! `listing.rs`), durable copies, bytes inside control messages, several

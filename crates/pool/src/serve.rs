@@ -50,7 +50,7 @@ impl Serves {
         cx.send(peer, Message::ReadRefused { transfer, refusal });
     }
 
-    /// A small object is read, or is gone. Its transfer ends with that.
+    /// A small object is read, or an object is gone. The transfer ends with that.
     pub(crate) fn fetched(
         &mut self,
         cx: &mut Context<'_>,
@@ -128,6 +128,23 @@ mod tests {
         serves.link_down(cx, Slot(1));
         serves.link_down(cx, Slot(2));
         assert!(serves.is_idle());
+    }
+
+    /// The receiver noticed only when nothing came for a while.
+    #[test]
+    fn a_large_object_that_is_gone_is_refused_at_once() {
+        let view = View::new(Config::new(Slot(0), 1, 1, 1 << 20));
+        let (mut out, mut serves, mut copies) =
+            (Outbox::default(), Serves::default(), Copies::default());
+        let cx = &mut Context { now: Mono(0), view: &view, out: &mut out };
+        let Read { transfer, id, birth, .. } = read(0);
+        let content = Content { data_bytes: INLINE_BYTES_MAX + 1, ..Content::default() };
+        copies.insert(id, Copy { birth, content, visible: true, kept: true });
+        serves.read(cx, &copies, Slot(1), read(0));
+        serves.fetched(cx, (Slot(1), transfer), None);
+        assert!(serves.is_idle());
+        let refusal = ReadRefusal::Absent;
+        assert_eq!(cx.out.remote[&Slot(1)], [Message::ReadRefused { transfer, refusal }]);
     }
 
     #[test]

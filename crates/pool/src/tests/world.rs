@@ -447,11 +447,13 @@ impl World {
     ) {
         let to = usize::from(peer.0);
         *self.machines[from].serves.entry((peer, transfer)).or_default() += 1;
-        let Some(object) = self.machines[from].store.objects.get(&id) else { return };
-        if object.birth != birth {
-            return;
-        }
-        let token = object.token;
+        let object = self.machines[from].store.objects.get(&id).filter(|it| it.birth == birth);
+        let Some(token) = object.map(|object| object.token) else {
+            let incarnation = self.machines[from].incarnation;
+            let event = Event::Fetched { peer, transfer, bytes: None };
+            let due = Mono(self.now.0 + self.delay_us());
+            return self.at(due, What::Node { at: from, incarnation, event });
+        };
         let way = Way { from, to };
         let incarnation = self.machines[to].incarnation;
         let generation = self.network.link(way).generation;

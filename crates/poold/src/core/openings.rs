@@ -39,12 +39,9 @@ pub(super) enum Opened {
     /// A mover sends it.
     Serve(Serve),
     /// The node sends it.
-    Whole {
-        peer: Slot,
-        transfer: TransferNo,
-        /// `None` when the copy is not there any more.
-        bytes: Option<InlineBytes>,
-    },
+    Whole { peer: Slot, transfer: TransferNo, bytes: InlineBytes },
+    /// The copy is not there any more: the node says so, and the receiver asks another node.
+    Gone { peer: Slot, transfer: TransferNo },
 }
 
 impl Openings {
@@ -68,19 +65,19 @@ impl Openings {
     }
 
     /// The store has opened a copy, or does not have it any more: what is to be done, if it is
-    /// still wanted. Where the copy is gone, the receiver asks another node.
+    /// still wanted.
     pub(super) fn opened(&mut self, number: u64, source: Option<SharedSource>) -> Option<Opened> {
         let Opening { peer, transfer, wanted } = self.pending.remove(&number)?;
-        match wanted {
-            Wanted::Segments(ranges) => {
-                Some(Opened::Serve(Serve { peer, transfer, source: source?, ranges }))
+        Some(match (wanted, source) {
+            (_, None) => Opened::Gone { peer, transfer },
+            (Wanted::Segments(ranges), Some(source)) => {
+                Opened::Serve(Serve { peer, transfer, source, ranges })
             }
-            Wanted::Whole => {
-                let whole = |source: SharedSource| source.part(0, source.bytes() as usize).to_vec();
-                let bytes = source.map(|source| InlineBytes(whole(source)));
-                Some(Opened::Whole { peer, transfer, bytes })
+            (Wanted::Whole, Some(source)) => {
+                let bytes = InlineBytes(source.part(0, source.bytes() as usize).to_vec());
+                Opened::Whole { peer, transfer, bytes }
             }
-        }
+        })
     }
 }
 
@@ -124,11 +121,21 @@ mod tests {
         let ended = begin(&mut openings, 3, 1);
         openings.end(Slot(3), TransferNo(1));
         assert!(openings.opened(ended, source()).is_none());
-        let gone = begin(&mut openings, 3, 2);
-        assert!(openings.opened(gone, None).is_none());
-        let whole = openings.begin(Slot(3), TransferNo(2), Wanted::Whole);
-        let opened = openings.opened(whole, None);
-        assert!(matches!(opened, Some(Opened::Whole { bytes: None, .. })), "the receiver is told");
+        assert!(openings.pending.is_empty());
+    }
+
+    /// The receiver of a large object was not told, and noticed only when nothing came.
+    #[test]
+    fn a_receiver_is_told_that_a_copy_is_gone_whatever_its_size() {
+        let mut openings = Openings::default();
+        for wanted in [Wanted::Segments(Vec::new()), Wanted::Whole] {
+            let number = openings.begin(Slot(3), TransferNo(2), wanted);
+            let opened = openings.opened(number, None);
+            assert!(matches!(
+                opened,
+                Some(Opened::Gone { peer: Slot(3), transfer: TransferNo(2) })
+            ));
+        }
         assert!(openings.pending.is_empty());
     }
 }

@@ -265,7 +265,10 @@ impl Core {
             StoreEvent::Opened(number, source) => match self.openings.opened(number, source) {
                 Some(Opened::Serve(serve)) => self.movers.serve(serve),
                 Some(Opened::Whole { peer, transfer, bytes }) => {
-                    self.step(Event::Fetched { peer, transfer, bytes });
+                    self.step(Event::Fetched { peer, transfer, bytes: Some(bytes) });
+                }
+                Some(Opened::Gone { peer, transfer }) => {
+                    self.step(Event::Fetched { peer, transfer, bytes: None });
                 }
                 None => {}
             },
