@@ -324,6 +324,53 @@ impl Verification {
 mod tests {
     use super::*;
 
+    fn hex(bytes: &[u8]) -> String {
+        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    #[test]
+    fn messages_come_back_and_their_bytes_are_a_format() {
+        let id = ObjectId::pooled([7; 12], None);
+        let requests = [
+            (Request::Where(id), "00070707070707070707070707ffff40706f6f6c00"),
+            (Request::Status, "01"),
+            (Request::Nodes { after: None }, "0200"),
+            (Request::Nodes { after: Some(Slot(300)) }, "0201ac02"),
+        ];
+        for (request, golden) in requests {
+            let bytes = postcard::to_allocvec(&request).unwrap();
+            assert_eq!(hex(&bytes), golden, "{request:?}");
+            assert_eq!(postcard::from_bytes(&bytes), Ok(request));
+        }
+        let record = ObjectRecord {
+            birth: Birth { slot: Slot(3), boot: 4, serial: 300 },
+            origin: "a".to_owned(),
+            data_bytes: 5,
+            metadata_bytes: 6,
+            copies: 2,
+            copies_min: 1,
+            holders: vec!["b".to_owned()],
+            caches: vec!["c".to_owned()],
+        };
+        let (primary, found) = (Some("d".to_owned()), Some(record));
+        let places = [
+            (
+                ObjectPlace { standing: Standing::Live, primary, found },
+                "0002010164010304ac02016105060201010162010163",
+            ),
+            (
+                ObjectPlace { standing: Standing::Unreachable, primary: None, found: None },
+                "00050000",
+            ),
+        ];
+        for (place, golden) in places {
+            let reply = Reply::Where(place);
+            let bytes = postcard::to_allocvec(&reply).unwrap();
+            assert_eq!(hex(&bytes), golden, "{reply:?}");
+            assert_eq!(postcard::from_bytes(&bytes), Ok(reply));
+        }
+    }
+
     #[test]
     fn the_largest_verification_fits_a_frame() {
         let node = VerifiedNode {

@@ -4,7 +4,7 @@ use plasmon_proto::ObjectId;
 use plasmon_proto::pool_listing::ListedObject;
 
 use super::*;
-use crate::record::State;
+use crate::record::{Found, State};
 use crate::verify::NodeTally;
 
 fn id() -> ObjectId {
@@ -63,15 +63,45 @@ fn messages() -> Vec<Message> {
         Message::Missing { id, birth, holder: Slot(1) },
         Message::Unheard { group: GroupNo::of(&id), since, version, nodes: vec![Slot(13)] },
         Message::UnheardRecorded { group: GroupNo::of(&id), since, version },
+        Message::Whole { transfer, bytes: InlineBytes(vec![7, 8]) },
+        Message::Where { id, question },
+        Message::Place { id, question, place: place() },
+        Message::List { question, query: query() },
+        Message::Listed { question, page: page() },
         Message::Release { id, birth },
         Message::Verify { question },
-        Message::Verified { question, tally: tally(2) },
+        Message::Verified { question, tally: tally(1) },
     ]
+}
+
+fn query() -> ListQuery {
+    ListQuery { namespace: "@n".into(), prefix: "t".into(), after: Some(id()) }
+}
+
+fn page() -> ListedPage {
+    let object = ListedObject {
+        id: id(),
+        text: "t".into(),
+        data_bytes: 300,
+        metadata_bytes: 1,
+        tag: 3,
+        created_ms: 2,
+        copies: 1,
+    };
+    ListedPage { objects: vec![object], next: None }
 }
 
 fn tally(nodes: usize) -> Tally {
     let node = NodeTally { slot: Slot(6), copies: 7, bytes: 8, missing: 9, unrecorded: 10 };
     Tally { groups: 1, objects: 2, short: 3, unreachable: 4, lost: 5, nodes: vec![node; nodes] }
+}
+
+fn place() -> Place {
+    let (holders, caches) = (vec![Slot(2)], vec![Slot(8)]);
+    let (birth, content) = (birth(), content());
+    let found = Found { birth, content, copies: 2, copies_min: 1, holders, caches };
+    let standing = plasmon_proto::pool_admin::Standing::Live;
+    Place { standing, found: Some(found), primary: Some(Slot(1)) }
 }
 
 fn envelope(messages: Vec<Message>) -> Envelope {
@@ -86,7 +116,6 @@ fn hex(bytes: &[u8]) -> String {
 fn the_bytes_of_messages_stay_as_they_are() {
     let bytes = |message| hex(&envelope(vec![message]).encode().unwrap());
     let head = "0200ac02020101";
-    let object_id = id();
     let id = "010101010101010101010101ffff40706f6f6c00";
     let golden = [
         format!("00{id}020304050608090702") + "01",
@@ -108,37 +137,36 @@ fn the_bytes_of_messages_stay_as_they_are() {
         format!("100a{id}020304010102"),
         "110a01".to_owned(),
         "120a".to_owned(),
+        "130191020b".to_owned(),
+        "140191020b".to_owned(),
+        "150191020b".to_owned(),
+        format!("160191020b01{id}0203040506080907010100"),
+        format!("17{id}02030401"),
+        "1891020b0b0c010d".to_owned(),
+        "1991020b0b0c".to_owned(),
+        "1a0a020708".to_owned(),
+        format!("1b{id}09"),
+        format!("1c{id}090201020304050608090702010102") + "01080101",
+        format!("1d0902406e017401{id}"),
+        format!("1e0901{id}0174ac020103020100"),
+        format!("1f{id}020304"),
+        "2009".to_owned(),
+        "210901020304050106070809".to_owned() + "0a",
     ];
+    assert_eq!(messages().len(), golden.len());
     for (message, golden) in messages().into_iter().zip(golden) {
         assert_eq!(bytes(message.clone()), format!("{head}{golden}"), "{message:?}");
     }
-    let whole = Message::Whole { transfer: TransferNo(10), bytes: InlineBytes(vec![7, 8]) };
-    assert_eq!(bytes(whole), format!("{head}1a0a020708"));
-    let question = QuestionNo(9);
-    let (namespace, prefix, after) = ("@n".into(), "t".into(), Some(object_id));
-    let query = ListQuery { namespace, prefix, after };
-    let list = Message::List { question, query };
-    assert_eq!(bytes(list), format!("{head}1d0902406e017401{id}"));
-    let object = ListedObject {
-        id: object_id,
-        text: "t".into(),
-        data_bytes: 300,
-        metadata_bytes: 1,
-        tag: 3,
-        created_ms: 2,
-        copies: 1,
-    };
-    let page = ListedPage { objects: vec![object], next: None };
-    let listed = Message::Listed { question, page };
-    assert_eq!(bytes(listed), format!("{head}1e0901{id}0174ac020103020100"));
-    assert_eq!(
-        bytes(Message::Release { id: self::id(), birth: birth() }),
-        format!("{head}1f{id}020304")
-    );
-    let verify = Message::Verify { question: QuestionNo(9) };
-    assert_eq!(bytes(verify), format!("{head}2009"));
-    let verified = Message::Verified { question: QuestionNo(9), tally: tally(1) };
-    assert_eq!(bytes(verified), format!("{head}21090102030405010607") + "08090a");
+}
+
+#[test]
+fn the_bytes_of_places_stay_as_they_are() {
+    use plasmon_proto::pool_admin::Standing::{Absent, Dead, Live, Lost, Pending, Unreachable};
+    let standings = [Absent, Pending, Live, Dead, Lost, Unreachable];
+    for (number, standing) in standings.into_iter().enumerate() {
+        let place = Place { standing, found: None, primary: None };
+        assert_eq!(postcard::to_allocvec(&place).unwrap(), [number as u8, 0, 0], "{place:?}");
+    }
 }
 
 #[test]
