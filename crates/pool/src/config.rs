@@ -2,7 +2,7 @@
 
 use plasmon_cluster::Slot;
 
-use crate::limits::ISOLATED_SERVE_MS;
+use crate::limits::{COMMIT_STUCK_MS, COMMIT_UNHEARD_MS, ISOLATED_SERVE_MS};
 use crate::record::Birth;
 
 /// The settings of one node.
@@ -18,6 +18,10 @@ pub struct Config {
     pub capacity_bytes: u64,
     /// For so long the store shows copies of free ids after the node lost its lease.
     pub isolated_serve_ms: u64,
+    /// For so long a commit is asked of primaries of which none answers.
+    pub commit_unheard_ms: u64,
+    /// For so long a commit waits for other nodes while no byte of it moves.
+    pub commit_stuck_ms: u64,
     /// How many bytes a second copies that were lost may be made again with.
     pub repair_bytes_per_s: u64,
     #[cfg(test)]
@@ -33,6 +37,8 @@ impl Config {
             boot,
             capacity_bytes,
             isolated_serve_ms: ISOLATED_SERVE_MS,
+            commit_unheard_ms: COMMIT_UNHEARD_MS,
+            commit_stuck_ms: COMMIT_STUCK_MS,
             repair_bytes_per_s: 100 << 20,
             #[cfg(test)]
             mutation: None,

@@ -32,7 +32,8 @@
 //! What a node wants of others:
 //!
 //! * Questions for clients and deletes (`lookup.rs`): one for each id, however many clients ask.
-//! * Commits and deletes (`origin.rs`), repeated until they are answered, known by their birth.
+//! * Commits and deletes (`origin.rs`), repeated until they are answered, known by their birth. One
+//!   that takes too long ends as unreachable, which does not say whether it came through.
 //! * Copies (`pull.rs`), and the other side of that (`serve.rs`). Bytes move by pull alone.
 //!
 //! A node without its lease decides nothing, and after some time its store hides the copies of free

@@ -57,6 +57,16 @@ pub const STALL_MS: u64 = 300;
 /// For so long a question is asked before it ends as unreachable.
 pub const UNREACHABLE_MS: u64 = 10_000;
 
+/// For so long a commit is asked of primaries of which none answers before it ends as unreachable.
+pub const COMMIT_UNHEARD_MS: u64 = UNREACHABLE_MS;
+
+/// For so long a commit waits for other nodes while no byte of it moves before it ends as
+/// unreachable: a node may need that long to make room in its memory.
+pub const COMMIT_STUCK_MS: u64 = 60_000;
+
+/// A copy of which bytes came within so long is on its way.
+pub const MOVED_MS: u64 = 1_000;
+
 /// For so long an operator's question about an object waits for the primary.
 pub const PLACE_MS: u64 = 3_000;
 

@@ -52,7 +52,7 @@ pub struct SegmentRange {
     pub count: u32,
 }
 
-/// How a commit ended.
+/// How a commit ended, or that it has not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CommitOutcome {
     /// The object exists for all nodes, with as many copies as were asked for, or as there can be.
@@ -66,6 +66,10 @@ pub enum CommitOutcome {
     /// The id was deleted, and this node may still have a copy of the deleted object. The commit
     /// is asked again until it is gone.
     InUse(Slot),
+    /// It is not decided yet, and waits for other nodes. The commit is asked again.
+    Waiting,
+    /// The same, and bytes of the copies that it waits for came a moment ago.
+    Moving,
 }
 
 /// What the directory answers about an id.
@@ -103,6 +107,8 @@ pub enum HoldOutcome {
     Withdrawn,
     /// Said without having been asked: it has a copy that it does not keep.
     Cached,
+    /// It is getting the object, and bytes of it came a moment ago.
+    Arriving,
 }
 
 /// A copy as its node describes it.

@@ -14,7 +14,7 @@ use crate::listing::Listings;
 use crate::looks::Looks;
 use crate::lookup::{Asked, Lookups};
 use crate::message::{Answer, Envelope, HoldOutcome, Message, QuestionNo};
-use crate::origin::{Commit, Requests};
+use crate::origin::{Commit, Overdue, Requests};
 use crate::outbox::Outbox;
 use crate::places::Places;
 use crate::pull::{Ended, Outcome, Pulls, Wish};
@@ -145,8 +145,12 @@ impl Node {
 
     fn time(&mut self, now: Mono) {
         self.directory.time_passed(context!(self, now));
-        for (id, number) in self.requests.time_passed(context!(self, now)) {
+        let Overdue { deletes, commits } = self.requests.time_passed(context!(self, now));
+        for (id, number) in deletes {
             self.lookups.deletes_ended(id, number);
+        }
+        for (id, birth) in commits {
+            self.commit_ended(now, (id, birth), Err(Refusal::Unreachable));
         }
         self.lookups.time_passed(context!(self, now));
         for outcome in self.pulls.time_passed(context!(self, now)) {
@@ -521,10 +525,12 @@ impl Node {
             (None, _) if is_own && !wish.visible => HoldOutcome::Withdrawn,
             (None, None) if wish.sources.is_empty() => HoldOutcome::Absent,
             (None, _) => {
-                if self.pulls.begin(context!(self, now), wish) {
-                    return;
+                let is_moving = self.pulls.is_moving(now, &id, birth);
+                match self.pulls.begin(context!(self, now), wish) {
+                    true if is_moving => HoldOutcome::Arriving,
+                    true => return,
+                    false => HoldOutcome::NoRoom,
                 }
-                HoldOutcome::NoRoom
             }
         };
         self.send_held(now, id, birth, outcome);

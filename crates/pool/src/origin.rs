@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use plasmon_cluster::Slot;
 use plasmon_proto::ObjectId;
 
+use crate::config::Config;
 use crate::event::{Refusal, Told};
 use crate::limits::{COMMITS_ASKED_MAX, IN_USE_MS, RETRY_MS, RETRY_MS_MAX, UNREACHABLE_MS};
 use crate::message::{CommitOutcome, Message};
@@ -23,12 +24,25 @@ pub(crate) struct Commit {
     in_use: Option<(Mono, Slot)>,
     /// How often it was asked since a connection was made or a map came.
     asked: u32,
+    /// When a primary last said anything about it, and when that bytes of it move.
+    heard: Mono,
+    moved: Mono,
 }
 
 impl Commit {
     pub(crate) fn new(birth: Birth, content: Content, copies: u8, copies_min: u8) -> Self {
-        Self { birth, content, copies, copies_min, in_use: None, asked: 0 }
+        let (heard, moved) = (Mono(0), Mono(0));
+        Self { birth, content, copies, copies_min, in_use: None, asked: 0, heard, moved }
     }
+}
+
+/// What ended because it took too long.
+#[derive(Debug, Default)]
+pub(crate) struct Overdue {
+    /// Deletes, with their last calls.
+    pub(crate) deletes: Vec<(ObjectId, u64)>,
+    /// Commits. Whether the objects exist is not known.
+    pub(crate) commits: Vec<(ObjectId, Birth)>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -46,7 +60,9 @@ enum Key {
 }
 
 /// The requests of this node that a primary has not answered. They are asked again and again; a
-/// primary knows a repeated one by the birth.
+/// primary knows a repeated one by the birth. A client that waits for one is answered in any case:
+/// after some time without an answer the request ends as unreachable, and so does a commit that
+/// waits for other nodes for long while no byte moves. It may have succeeded or not.
 ///
 /// No client waits for the commit of an object with a home, so there may be any number of them.
 /// [`COMMITS_ASKED_MAX`] are asked at a time.
@@ -78,7 +94,7 @@ impl Requests {
     }
 
     pub(crate) fn commit(&mut self, cx: &mut Context<'_>, id: ObjectId, commit: Commit) {
-        self.commits.insert(id, commit);
+        self.commits.insert(id, Commit { heard: cx.now, moved: cx.now, ..commit });
         let key = Key::Commit(id);
         if id.home().is_some() && self.asked >= COMMITS_ASKED_MAX && !self.timers.has(key) {
             self.waiting.push_back(id);
@@ -174,16 +190,20 @@ impl Requests {
         }
     }
 
-    /// Asks again what is due; the deletes that ended because they took too long.
-    pub(crate) fn time_passed(&mut self, cx: &mut Context<'_>) -> Vec<(ObjectId, u64)> {
-        let mut ended = Vec::new();
+    /// Asks again what is due; what ended because it took too long.
+    pub(crate) fn time_passed(&mut self, cx: &mut Context<'_>) -> Overdue {
+        let mut overdue = Overdue::default();
         while let Some(key) = self.timers.pop(cx.now) {
             match key {
                 Key::Delete(id) if self.deletes.get(&id).is_some_and(|d| d.deadline <= cx.now) => {
                     if let Some(Delete { number, .. }) = self.deletes.remove(&id) {
                         cx.out.tell(Told::DeleteUnreachable { id, number });
-                        ended.push((id, number));
+                        overdue.deletes.push((id, number));
                     }
+                }
+                Key::Commit(id) if self.is_overdue(cx, &id) => {
+                    let commit = self.commits.remove(&id);
+                    overdue.commits.extend(commit.map(|commit| (id, commit.birth)));
                 }
                 Key::Commit(id) => {
                     self.asked -= usize::from(id.home().is_some());
@@ -193,7 +213,17 @@ impl Requests {
             }
         }
         self.ask_waiting(cx);
-        ended
+        overdue
+    }
+
+    /// Whether a commit has waited long enough. An object with a home exists in any case, and no
+    /// client waits for its commit.
+    fn is_overdue(&self, cx: &Context<'_>, id: &ObjectId) -> bool {
+        let Some(Commit { heard, moved, .. }) = self.commits.get(id) else { return false };
+        let Config { commit_unheard_ms, commit_stuck_ms, .. } = cx.view.config;
+        id.home().is_none()
+            && (heard.after_ms(commit_unheard_ms) <= cx.now
+                || moved.after_ms(commit_stuck_ms) <= cx.now)
     }
 
     /// A primary has deleted an incarnation; the last call that this answers.
@@ -222,8 +252,14 @@ impl Requests {
     ) -> Option<(Birth, Result<(), Refusal>)> {
         let commit = self.commits.get_mut(&id);
         let commit = commit.filter(|commit| cx.view.is_same(commit.birth, birth))?;
+        commit.heard = cx.now;
         let result = match outcome {
             CommitOutcome::Done => Ok(()),
+            CommitOutcome::Waiting => return None,
+            CommitOutcome::Moving => {
+                commit.moved = cx.now;
+                return None;
+            }
             CommitOutcome::Exists => Err(Refusal::Exists),
             CommitOutcome::NotEnoughNodes => Err(Refusal::NotEnoughNodes),
             CommitOutcome::StoreFull => Err(Refusal::StoreFull),

@@ -23,7 +23,8 @@ use plasmon_proto::ObjectId;
 
 use crate::event::{Class, Effect, Ticket};
 use crate::limits::{
-    FLIGHT_PER_CAPACITY, INLINE_BYTES_MAX, READ_EARLY_BYTES_MAX, READ_RANGES_MAX, STALL_MS,
+    FLIGHT_PER_CAPACITY, INLINE_BYTES_MAX, MOVED_MS, READ_EARLY_BYTES_MAX, READ_RANGES_MAX,
+    STALL_MS,
 };
 use crate::message::{InlineBytes, Message, TransferNo};
 use crate::record::{Birth, Content};
@@ -91,6 +92,8 @@ struct Pull {
     wish: Wish,
     order: u64,
     stage: Stage,
+    /// When bytes of it last came.
+    moved: Option<Mono>,
 }
 
 impl Pull {
@@ -117,6 +120,8 @@ pub(crate) struct Pulls {
     timers: Timers<ObjectId>,
     /// Nodes whose connection was lost: they are asked last.
     down: BTreeSet<Slot>,
+    /// When bytes of any pull last came.
+    moved: Option<Mono>,
 }
 
 impl Pulls {
@@ -132,6 +137,7 @@ impl Pulls {
             next: first,
             timers: Timers::new(),
             down: BTreeSet::new(),
+            moved: None,
         }
     }
 
@@ -160,7 +166,8 @@ impl Pulls {
         let Some(pull) = self.by_id.get_mut(&id) else {
             let order = self.next();
             self.queue.insert((wish.class, order, id));
-            self.by_id.insert(id, Pull { wish, order, stage: Stage::Queued });
+            let (stage, moved) = (Stage::Queued, None);
+            self.by_id.insert(id, Pull { wish, order, stage, moved });
             self.admit(cx);
             return true;
         };
@@ -177,6 +184,16 @@ impl Pulls {
         }
         pull.wish.class = pull.wish.class.min(wish.class);
         true
+    }
+
+    /// Whether bytes of this copy came a moment ago, or of others while it waits for its turn.
+    pub(crate) fn is_moving(&self, now: Mono, id: &ObjectId, birth: Birth) -> bool {
+        let pull = self.by_id.get(id).filter(|pull| pull.wish.birth == birth);
+        let moved = pull.and_then(|pull| match pull.stage {
+            Stage::Queued => self.moved,
+            Stage::Landing(_) | Stage::Reading(_) => pull.moved,
+        });
+        moved.is_some_and(|moved| now < moved.after_ms(MOVED_MS))
     }
 
     /// Lets clients see the copy once it is here.
@@ -354,6 +371,7 @@ impl Pulls {
         }
         let Reading { missing, transfer, interrupted, .. } = reading;
         *interrupted = false;
+        (self.moved, pull.moved) = (Some(cx.now), Some(cx.now));
         missing.remove(segment);
         if !missing.is_empty() {
             self.timers.set(id, cx.now.after_ms(STALL_MS));
@@ -373,6 +391,10 @@ impl Pulls {
     pub(crate) fn moving(&mut self, now: Mono, from: Slot, mut tell: impl FnMut(ObjectId)) {
         for id in self.read_from(from) {
             self.timers.set(id, now.after_ms(STALL_MS));
+            self.moved = Some(now);
+            if let Some(pull) = self.by_id.get_mut(&id) {
+                pull.moved = Some(now);
+            }
             tell(id);
         }
     }

@@ -233,8 +233,8 @@ pub enum Refusal {
     StoreFull,
     /// The id was deleted, and this node may still have a copy of the deleted object.
     InUse(Slot),
-    /// The node was alone for too long. The commit may have succeeded or not; the object is gone
-    /// from here.
+    /// The pool did not answer in time, or other nodes did not reach each other. The commit may
+    /// have succeeded or not; the object is gone from here.
     Unreachable,
 }
 

@@ -12,7 +12,7 @@ use plasmon_proto::ObjectId;
 use crate::config::Mutation;
 use crate::directory::led::{Led, Work};
 use crate::directory::{drain, holders};
-use crate::limits::{COPIES_MAX, RECORDS_MAX, SOURCES_MAX};
+use crate::limits::{COPIES_MAX, MOVED_MS, RECORDS_MAX, SOURCES_MAX};
 use crate::message::{Answer, CommitOutcome, HoldOutcome, Message};
 use crate::record::{Birth, Content, Record, State};
 use crate::view::Context;
@@ -32,26 +32,28 @@ pub(super) fn received(led: &mut Led, cx: &mut Context<'_>, request: Request) {
     let Request { id, birth, .. } = request;
     let Some(record) = led.record(&id) else {
         if led.knows_all(cx) {
-            begin(led, cx, request);
+            return begin(led, cx, request);
         }
-        return;
+        let outcome = CommitOutcome::Waiting;
+        return cx.send(birth.slot, Message::Committed { id, birth, outcome });
     };
     let work = led.work.get(&id);
     let outcome = match (record.state, record.birth == birth) {
         // Whether it exists is not decided. The origin asks again.
-        (State::Pending, _) => return,
+        (State::Pending, _) => progress(cx, work),
         (State::Dead, false) | (State::Withdrawn, _) if !work.is_some_and(|work| work.ended) => {
-            return;
+            CommitOutcome::Waiting
         }
         (State::Live, true) if is_short(record, work, request) => {
             // It was found again with fewer copies than the origin was promised.
             let Request { copies, copies_min, .. } = request;
+            let progress = progress(cx, work);
             if record.copies < copies {
                 let record = Record { copies, copies_min, ..record.clone() };
                 led.put(cx, id, record);
             }
             led.work.entry(id).or_default();
-            return;
+            progress
         }
         (State::Live | State::Dead, true) => {
             note_origin(led, id, birth.slot);
@@ -74,6 +76,15 @@ pub(super) fn received(led: &mut Led, cx: &mut Context<'_>, request: Request) {
         }
     };
     cx.send(birth.slot, Message::Committed { id, birth, outcome });
+}
+
+/// What an origin is told while nothing is decided: whether copies that this waits for move.
+fn progress(cx: &Context<'_>, work: Option<&Work>) -> CommitOutcome {
+    let moved = work.and_then(|work| work.moved);
+    match moved.is_some_and(|moved| cx.now < moved.after_ms(MOVED_MS)) {
+        true => CommitOutcome::Moving,
+        false => CommitOutcome::Waiting,
+    }
 }
 
 /// An origin that is told that its object exists has a copy, also when the record was made again
@@ -161,6 +172,7 @@ pub(super) fn held(
     match outcome {
         HoldOutcome::Held => return has_copy(led, cx, from, id, birth),
         HoldOutcome::Cached => return has_cached(led, cx, from, id, birth),
+        HoldOutcome::Arriving => return is_arriving(led, cx, from, id, birth),
         HoldOutcome::NoRoom | HoldOutcome::Absent | HoldOutcome::Withdrawn => {}
     }
     let Some(mut record) = led.record_of(&id, birth).cloned() else { return };
@@ -189,6 +201,16 @@ pub(super) fn held(
     }
 }
 
+/// Bytes come to a node that was asked for a copy.
+fn is_arriving(led: &mut Led, cx: &Context<'_>, from: Slot, id: ObjectId, birth: Birth) {
+    if led.record_of(&id, birth).is_none() {
+        return;
+    }
+    if let Some(work) = led.work.get_mut(&id).filter(|work| work.missing.contains(&from)) {
+        work.moved = Some(cx.now);
+    }
+}
+
 /// A node keeps a copy. It may have been asked more than once, and have refused before.
 fn has_copy(led: &mut Led, cx: &mut Context<'_>, from: Slot, id: ObjectId, birth: Birth) {
     let Some(mut record) = led.record_of(&id, birth).cloned() else {
@@ -198,7 +220,11 @@ fn has_copy(led: &mut Led, cx: &mut Context<'_>, from: Slot, id: ObjectId, birth
         }
         return;
     };
-    let asked = led.work.get_mut(&id).is_some_and(|work| work.missing.remove(&from));
+    let asked = led.work.get_mut(&id).is_some_and(|work| {
+        let asked = work.missing.remove(&from);
+        work.moved = if asked { Some(cx.now) } else { work.moved };
+        asked
+    });
     let is_holder = record.holders.contains(&from);
     if asked && !is_holder && record.state == State::Live {
         record = drain::with_place(led, cx, &id, record);

@@ -22,6 +22,8 @@ pub(super) struct Work {
     pub(super) refused: BTreeSet<Slot>,
     /// After every node refused to hold another copy: when to ask them again.
     pub(super) rest_until: Option<Mono>,
+    /// When a node that was asked said last that bytes of its copy come, or that it has it.
+    pub(super) moved: Option<Mono>,
     /// Of an ended object: nodes that may have a copy.
     pub(super) unconfirmed: BTreeSet<Slot>,
     /// Nodes to be told that it was deleted.

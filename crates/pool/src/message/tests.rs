@@ -160,6 +160,21 @@ fn the_bytes_of_messages_stay_as_they_are() {
 }
 
 #[test]
+fn outcomes_are_numbered_in_order() {
+    use {CommitOutcome as Commit, HoldOutcome as Hold};
+    let in_use = Commit::InUse(Slot(1));
+    let commits = [Commit::Done, Commit::Exists, Commit::NotEnoughNodes, Commit::StoreFull, in_use];
+    let commits = commits.into_iter().chain([Commit::Waiting, Commit::Moving]);
+    for (number, outcome) in commits.enumerate() {
+        assert_eq!(postcard::to_allocvec(&outcome).unwrap()[0], number as u8, "{outcome:?}");
+    }
+    let holds = [Hold::Held, Hold::NoRoom, Hold::Absent, Hold::Withdrawn, Hold::Cached];
+    for (number, outcome) in holds.into_iter().chain([Hold::Arriving]).enumerate() {
+        assert_eq!(postcard::to_allocvec(&outcome).unwrap(), [number as u8], "{outcome:?}");
+    }
+}
+
+#[test]
 fn the_bytes_of_places_stay_as_they_are() {
     use plasmon_proto::pool_admin::Standing::{Absent, Dead, Live, Lost, Pending, Unreachable};
     let standings = [Absent, Pending, Live, Dead, Lost, Unreachable];

@@ -18,6 +18,10 @@ const CAPACITY_BYTES: u64 = 40 << 20;
 /// How long its store shows copies of free ids without a lease.
 pub(super) const ISOLATED_SERVE_MS: u64 = 2_000;
 
+/// How soon impatient nodes end a commit as unreachable.
+const UNHEARD_MS: u64 = 1_500;
+const STUCK_MS: u64 = 2_500;
+
 /// A machine.
 #[derive(Debug)]
 pub(super) struct Machine {
@@ -74,11 +78,14 @@ impl Machine {
     }
 
     /// Starts the pool daemon.
-    pub(super) fn start(&mut self, mutation: Option<Mutation>) {
+    pub(super) fn start(&mut self, mutation: Option<Mutation>, is_impatient: bool) {
         self.incarnation += 1;
         let mut config = Config::new(self.slot(), self.incarnation, self.boot, CAPACITY_BYTES);
         config.isolated_serve_ms = ISOLATED_SERVE_MS;
         config.mutation = mutation;
+        if is_impatient {
+            (config.commit_unheard_ms, config.commit_stuck_ms) = (UNHEARD_MS, STUCK_MS);
+        }
         self.node = Some(Node::new(config));
         self.lease_expires = None;
     }

@@ -8,6 +8,7 @@ mod listings;
 mod machine;
 mod network;
 mod places;
+mod puts;
 mod random;
 mod silent;
 mod store;

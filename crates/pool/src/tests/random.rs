@@ -286,8 +286,8 @@ impl World {
         if self.machines[at].node.is_some() {
             return Ok(());
         }
-        let mutation = self.mutation;
-        self.machines[at].start(mutation);
+        let (mutation, is_impatient) = (self.mutation, self.is_impatient);
+        self.machines[at].start(mutation, is_impatient);
         let incarnation = self.machines[at].incarnation;
         self.note(|| format!("{at} starts, incarnation {incarnation}"));
         for call in self.machines[at].store.resume() {

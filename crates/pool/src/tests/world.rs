@@ -84,6 +84,8 @@ pub(super) struct World {
     pub(super) acknowledged: BTreeMap<(ObjectId, Birth), Vec<(usize, u64)>>,
     pub(super) ids: Vec<ObjectId>,
     pub(super) mutation: Option<Mutation>,
+    /// Whether commits end as unreachable while faults last.
+    pub(super) is_impatient: bool,
     pub(super) slow_ms: u64,
     pub(super) bulk_loss: u64,
     leader: Leader,
@@ -131,6 +133,7 @@ impl World {
             acknowledged: BTreeMap::new(),
             ids: Vec::new(),
             mutation,
+            is_impatient: seed.is_multiple_of(2),
             slow_ms,
             bulk_loss,
             leader: Leader::new(OUT_AFTER_MS).silent_after(ISOLATED_SERVE_MS + ISOLATED_MARGIN_MS),

@@ -214,7 +214,9 @@ fn failure_of(refusal: Refusal) -> Failure {
         Refusal::InUse(slot) => Failure::of(Code::InUse).with_detail(format!(
             "an object of this name was deleted, and the node in slot {slot} may still show it"
         )),
-        Refusal::Unreachable => Failure::of(Code::Unreachable)
-            .with_detail("whether the pool has accepted the object is not known"),
+        Refusal::Unreachable => Failure::of(Code::Unreachable).with_detail(
+            "whether the pool has accepted the object is not known: put it again, and if it was \
+             accepted it exists",
+        ),
     }
 }

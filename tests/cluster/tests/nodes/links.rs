@@ -2,8 +2,8 @@
 
 use std::thread;
 
-use plasmon_client::Code;
-use plasmon_testkit::until;
+use plasmon_client::{Code, Name, PutOptions};
+use plasmon_testkit::{pattern, until};
 
 use crate::machines::{Machines, check, code_of, put, put_in_time, wait_until_there};
 use crate::node::{LONG, NOW};
@@ -92,6 +92,41 @@ fn a_one_way_partition_of_two_nodes_leaves_nothing_waiting() {
         wait_until_there(&nodes[1], &alone[0]);
         put_everywhere(&machines, &label("healed"));
     }
+}
+
+/// A put whose records two nodes keep that do not reach each other waited for as long as both held
+/// their leases.
+#[test]
+#[ignore = "takes more than a minute; scripts/test.py network"]
+fn every_put_ends_while_two_nodes_do_not_reach_each_other() {
+    let Some(machines) = Machines::start(3) else { return };
+    let (nodes, network) = (&machines.nodes, &machines.network);
+    let blocks = [(0, 1), (1, 0)]
+        .map(|(from, to)| network.block(machines.machine(from), machines.machine(to)));
+    let puts: Vec<_> = (0..18).map(|number| (number % 3, format!("@prod:cut{number}"))).collect();
+    let outcomes = thread::scope(|scope| {
+        let begin = |(at, text): &(usize, String)| {
+            let client = nodes[*at].connect();
+            let name = Some(Name::new("", text.as_str()).unwrap());
+            let options = PutOptions { name, copies: 2, ..PutOptions::default() };
+            scope.spawn(move || client.put(&pattern(3, 30_000), &options).map_err(|it| it.code()))
+        };
+        let putting: Vec<_> = puts.iter().map(begin).collect();
+        putting.into_iter().map(|putting| putting.join().unwrap()).collect::<Vec<_>>()
+    });
+    let is_right = |outcome: &&Result<_, Code>| matches!(outcome, Ok(_) | Err(Code::Unreachable));
+    assert!(outcomes.iter().all(|outcome| is_right(&outcome)), "{outcomes:?}");
+    assert!(outcomes.iter().any(Result::is_ok), "one node reaches both");
+    assert!(outcomes.contains(&Err(Code::Unreachable)), "the block is not noticed");
+    drop(blocks);
+    // Each name has one object, or can be put.
+    for ((at, text), outcome) in puts.iter().zip(outcomes) {
+        until("a name is decided about", || match put(&nodes[*at], text, 2, 1_000) {
+            Ok(_) => outcome.is_err(),
+            Err(error) => error.code() == Code::Exists,
+        });
+    }
+    put_everywhere(&machines, "@prod:healed");
 }
 
 /// A get over a link that takes more than 300 ms for a segment of 1 MiB began again and again, and

@@ -1,0 +1,124 @@
+//! That every put ends, whatever its node waits for.
+
+use plasmon_cluster::Slot;
+use plasmon_proto::ObjectId;
+
+use crate::event::{Event, Refusal};
+use crate::limits::{COMMIT_STUCK_MS, COMMIT_UNHEARD_MS};
+use crate::record::Content;
+
+use super::history::{Operation, OperationNo};
+use super::network::Way;
+use super::store::Outcome;
+use super::world::World;
+
+/// Beyond the limit of a wait: a lease, and what is asked again.
+const SLACK_MS: u64 = 5_000;
+
+/// A pool of three machines at rest.
+fn world() -> World {
+    let three = |seed: &u64| *seed % 2 == 1 && World::new(*seed, None, 0).machines.len() == 3;
+    let mut world = World::new((0..).find(three).unwrap(), None, 500);
+    (world.slow_ms, world.bulk_loss) = (0, 0);
+    world.start_all().unwrap();
+    pass(&mut world, 3_000);
+    world
+}
+
+fn pass(world: &mut World, ms: u64) {
+    world.run_until(world.now.after_ms(ms), false).unwrap();
+}
+
+fn outcome(world: &World, no: OperationNo) -> Option<Outcome> {
+    world.history.entries[&no].end.clone().map(|(_, outcome)| outcome)
+}
+
+fn put(world: &mut World, at: usize, number: u8, data_bytes: u64) -> OperationNo {
+    let id = ObjectId::pooled([number; 12], None);
+    if !world.ids.contains(&id) {
+        world.ids.push(id);
+    }
+    let content = Content { data_bytes, ..Content::default() };
+    world.begin(at, Operation::Put { id, content, copies: 2, copies_min: 1 }).unwrap()
+}
+
+/// Everything comes to rest, and what clients were told was right.
+fn check_quiet(world: &mut World) {
+    pass(world, 30_000);
+    world.check_rest().unwrap();
+    world.ask_places().unwrap();
+    pass(world, 1_000);
+    world.check_places().unwrap();
+    world.history.check().unwrap();
+}
+
+/// A put whose records two nodes had to keep that did not reach each other, and that both held
+/// their leases, waited until they did.
+#[test]
+fn every_put_ends_while_a_node_does_not_reach_another_one() {
+    for (from, to) in [(0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1)] {
+        let mut world = world();
+        let maps = world.maps.len();
+        world.network.cut(Way { from, to });
+        let mut puts = Vec::new();
+        for number in 0..24 {
+            let bytes = [0, 100, 1 << 20, 3_000_000][usize::from(number) % 4];
+            puts.push(put(&mut world, usize::from(number) % 3, number, bytes));
+            pass(&mut world, 50);
+        }
+        pass(&mut world, COMMIT_STUCK_MS + SLACK_MS);
+        assert_eq!(world.maps.len(), maps, "all hold their leases");
+        let outcomes: Vec<_> = puts.iter().map(|no| outcome(&world, *no)).collect();
+        let unreachable = Some(Outcome::Put(Err(Refusal::Unreachable)));
+        for outcome in &outcomes {
+            let is_one = *outcome == Some(Outcome::Put(Ok(()))) || *outcome == unreachable;
+            assert!(is_one, "{from} to {to}: {outcome:?}");
+        }
+        assert!(outcomes.contains(&unreachable), "{from} to {to}: the cut is not noticed");
+        world.heal(Way { from, to }).unwrap();
+        check_quiet(&mut world);
+    }
+}
+
+/// While etcd is away no node decides.
+#[test]
+fn a_put_ends_soon_while_no_node_holds_its_lease() {
+    let mut world = world();
+    world.machines.iter_mut().for_each(|machine| machine.reaches_etcd = false);
+    pass(&mut world, 1_000);
+    for number in 0..24 {
+        let no = put(&mut world, usize::from(number) % 3, number, 100);
+        pass(&mut world, COMMIT_UNHEARD_MS + SLACK_MS);
+        let outcome = outcome(&world, no);
+        let is_early = number == 0 && outcome == Some(Outcome::Put(Ok(())));
+        assert!(
+            is_early || outcome == Some(Outcome::Put(Err(Refusal::Unreachable))),
+            "{outcome:?}"
+        );
+    }
+    world.machines.iter_mut().for_each(|machine| machine.reaches_etcd = true);
+    check_quiet(&mut world);
+}
+
+/// A large put over a slow line goes on for as long as bytes of it move.
+#[test]
+fn a_put_whose_bytes_move_goes_on() {
+    let mut world = world();
+    // No segment ends, but bytes come.
+    world.bulk_loss = 100;
+    let no = put(&mut world, 0, 1, 9_000_000);
+    for _ in 0..2 * COMMIT_STUCK_MS / 100 {
+        pass(&mut world, 100);
+        for at in 0..3 {
+            let others = (0..3).filter(|other| *other != at);
+            others
+                .map(|other| Event::Moving(Slot(other)))
+                .for_each(|event| world.give(usize::from(at), event).unwrap());
+        }
+    }
+    assert_eq!(outcome(&world, no), None);
+    pass(&mut world, COMMIT_STUCK_MS + SLACK_MS);
+    assert_eq!(outcome(&world, no), Some(Outcome::Put(Err(Refusal::Unreachable))));
+    world.bulk_loss = 0;
+    check_quiet(&mut world);
+}
