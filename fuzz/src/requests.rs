@@ -1,6 +1,7 @@
 //! Requests that mean something: what a client might ask, with borders where there are any.
 
 use plasmon_proto::message::{ExtentId, Filter, Landing, Request};
+use plasmon_proto::pool_listing::ListQuery;
 use plasmon_proto::object::{Sizes, Traits};
 use plasmon_proto::pool::{Birth, Fate, Refusal, Slot, Told};
 use plasmon_proto::{Attributes, Name, ObjectId, Policy};
@@ -80,7 +81,7 @@ pub fn any(input: &mut Input<'_>, serials: &[u64]) -> Request {
 }
 
 fn rare(input: &mut Input<'_>, ids: Vec<ObjectId>) -> Request {
-    match input.below(11) {
+    match input.below(13) {
         0 => Request::Status,
         1 => Request::Sync,
         2 => Request::DeleteUnused { ids },
@@ -109,6 +110,12 @@ fn rare(input: &mut Input<'_>, ids: Vec<ObjectId>) -> Request {
             let ids = ids.into_iter().chain([pooled_id(input), pooled_id(input)]).collect();
             Request::Settle { ids, timeout_ms }
         }
+        10 => Request::ListNamespace(ListQuery {
+            namespace: ["ns", "@ns", ""][input.below(3)].to_owned(),
+            prefix: ["", "a"][input.below(2)].to_owned(),
+            after: (input.byte() % 2 == 0).then(|| pooled_id(input)),
+        }),
+        11 => Request::Describe { id: pooled_id(input), birth: birth(input) },
         _ => Request::Share { bytes: input.word() },
     }
 }

@@ -181,17 +181,25 @@ class ClientInfo:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something happened to an object: it was sealed, deleted, evicted or spilled."""
+    """Something happened to an object: it was sealed, deleted, evicted or spilled.
+
+    ``name`` is its name in a subscription to a namespace of the pool, which tells what was put and
+    deleted on all nodes; a store does not say it.
+    """
 
     id: ObjectId
     state: State
     data_bytes: int
     metadata_bytes: int
+    name: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """How many notices were dropped here; None if unknown, because the daemon was restarted."""
+    """How many notices were dropped here; None if unknown.
+
+    It is unknown when a daemon was restarted, and when a node of the pool came or went.
+    """
 
     count: int | None
 

@@ -267,7 +267,11 @@ class Store(_native.Store):
             raise
 
     def subscribe(self, namespace: str | None = None, prefix: str | None = None) -> Subscription:
-        """Notices about all objects, or those with a name in a namespace or with a prefix."""
+        """Notices about all objects, or those with a name in a namespace or with a prefix.
+
+        They are about this store; for a namespace of the pool, such as ``"@prod"``, about all
+        nodes: what is put there (*sealed*) and deleted, each once, with its name.
+        """
         return Subscription(self, namespace, prefix)
 
     async def wait_async(

@@ -44,7 +44,7 @@ class Subscription(_native.Subscription):
             return None
         if isinstance(found, int):
             return Lost(None if found == _UNKNOWN_COUNT else found)
-        return Notice(found[0], cast("State", found[1]), found[2], found[3])
+        return Notice(found[0], cast("State", found[1]), *found[2:])
 
     def close(self) -> None:
         """Ends the subscription. A second close does nothing."""

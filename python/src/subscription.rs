@@ -3,7 +3,7 @@
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use plasmon_client::{Code, Deadline, Error, Notification};
+use plasmon_client::{Code, Deadline, Error, Name, Notification};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -28,13 +28,21 @@ impl Subscription {
     }
 }
 
-/// What [`Subscription::read`] gives: `(id, state, data bytes, metadata bytes)` for a notice, an
-/// int for the number of notices lost.
-fn in_python(py: Python<'_>, notification: Notification) -> PyResult<Bound<'_, PyAny>> {
+/// A notification, with the name of its object where the pool says it.
+type Named = (Notification, Option<Name>);
+
+fn named(from: &plasmon_client::Subscription, notification: Notification) -> Named {
+    (notification, from.last_name().cloned())
+}
+
+/// What [`Subscription::read`] gives: `(id, state, data bytes, metadata bytes, name)` for a notice,
+/// an int for the number of notices lost.
+fn in_python(py: Python<'_>, (notification, name): Named) -> PyResult<Bound<'_, PyAny>> {
     match notification {
         Notification::Notice(notice) => {
             let sizes = (notice.data_bytes, notice.metadata_bytes);
-            let fields = (Id::new(notice.id), notice.state.key(), sizes.0, sizes.1);
+            let name = name.map(|name| name.text);
+            let fields = (Id::new(notice.id), notice.state.key(), sizes.0, sizes.1, name);
             let fields: Bound<'_, PyTuple> = fields.into_pyobject(py)?;
             Ok(fields.into_any())
         }
@@ -67,7 +75,10 @@ impl Subscription {
         let found = loop {
             let step = deadline.left().map_or(STEP, |left| left.min(STEP));
             let read = py.detach(|| match self.lock().as_mut() {
-                Some(subscription) => subscription.next(Some(step)),
+                Some(subscription) => {
+                    let next = subscription.next(Some(step));
+                    next.map(|found| found.map(|found| named(subscription, found)))
+                }
                 None => Err(Error::new(Code::Cancelled, "reading notifications")
                     .with_detail("it was closed")),
             });
@@ -82,7 +93,10 @@ impl Subscription {
     /// The next notification that has been received already, None when there is none: never waits.
     fn read_queued<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         // None also while another thread reads.
-        let found = self.inner.try_lock().ok().and_then(|mut inner| inner.as_mut()?.next_queued());
+        let found = self.inner.try_lock().ok().and_then(|mut inner| {
+            let subscription = inner.as_mut()?;
+            subscription.next_queued().map(|found| named(subscription, found))
+        });
         found.map(|notification| in_python(py, notification)).transpose()
     }
 

@@ -92,6 +92,7 @@ mod payload;
 mod pin;
 mod pool;
 mod pool_listing;
+mod pool_subscription;
 mod process;
 mod put;
 mod queries;

@@ -93,6 +93,11 @@ impl Door {
         Ok(Self { connection, doing })
     }
 
+    /// The connection, for what is no question.
+    pub(crate) fn into_connection(self) -> Connection {
+        self.connection
+    }
+
     pub(crate) fn ask(&self, request: &Request) -> Result<Reply> {
         let of_frame = |bad| Error::of_frame(self.doing, &bad);
         let request = frame::encode_admin_request(1, request).map_err(of_frame)?;

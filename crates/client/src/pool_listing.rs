@@ -9,6 +9,7 @@ use plasmon_proto::pool_admin::{LIST_WITHOUT_MAX, Reply, Request};
 use plasmon_proto::pool_listing::{ListQuery, ListedObject, ListedPage};
 use plasmon_proto::{Code, Name};
 use plasmon_shm::deadline::Deadline;
+use plasmon_shm::edge;
 
 use crate::client::Client;
 use crate::error::{Error, Result};
@@ -98,7 +99,7 @@ impl PoolListing {
             let filter = Filter { namespace: Some(query.namespace.clone()), prefix: None };
             store.page(&filter, 0)?;
             interrupt::check(LISTING)?;
-            std::thread::sleep(PAUSE);
+            edge::sleep(interrupt::pause(PAUSE, until));
         }
     }
 

@@ -10,9 +10,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use plasmon_proto::Code;
 use plasmon_proto::frame::{self, FromDaemon};
 use plasmon_proto::message::{Filter, Notice, Push, Reply, Request};
+use plasmon_proto::{Code, Name};
 use plasmon_shm::deadline::Deadline;
 use plasmon_shm::socket::Connection;
 
@@ -20,6 +20,7 @@ use crate::error::{Error, Result};
 use crate::frame_reader::await_message;
 use crate::handshake::{Caller, HandshakeError, Timeouts, connect_within};
 use crate::options::ConnectOptions;
+use crate::pool_subscription;
 
 const SUBSCRIBING: &str = "subscribing to notifications";
 const READING: &str = "reading notifications";
@@ -39,11 +40,19 @@ pub enum Notification {
     Lost(u64),
 }
 
+/// What was received and not asked for yet, with the names of objects where they were told.
+type Queue = VecDeque<(Notification, Option<Name>)>;
+
 /// A subscription: notices in the order in which things happened, and never a silent gap.
+///
+/// One to a namespace of the pool tells the births and deletes in the whole pool, as *sealed* and
+/// *deleted*; those of one id come in order, each once. When a node of the pool comes or goes,
+/// notices may be lost, and that is told as [`Notification::Lost`].
 #[derive(Debug)]
 pub struct Subscription {
     connection: Connection,
-    queue: VecDeque<Notification>,
+    queue: Queue,
+    last_name: Option<Name>,
     socket: PathBuf,
     options: ConnectOptions,
     filter: Filter,
@@ -52,16 +61,16 @@ pub struct Subscription {
 impl Subscription {
     /// Connects and subscribes; events after this returns are notified.
     pub(crate) fn open(socket: PathBuf, options: ConnectOptions, filter: Filter) -> Result<Self> {
-        let mut queue = VecDeque::new();
+        let mut queue = Queue::new();
         let connection = subscribe(&socket, &options, &filter, Deadline::NEVER, &mut queue)?;
-        Ok(Self { connection, queue, socket, options, filter })
+        Ok(Self { connection, queue, last_name: None, socket, options, filter })
     }
 
     /// The next notification, `None` when the timeout has passed; no timeout means no limit.
     pub fn next(&mut self, timeout: Option<Duration>) -> Result<Option<Notification>> {
         let deadline = Deadline::within(timeout);
         loop {
-            if let Some(notification) = self.queue.pop_front() {
+            if let Some(notification) = self.next_queued() {
                 return Ok(Some(notification));
             }
             if !await_message(&self.connection, READING, deadline)? {
@@ -90,7 +99,15 @@ impl Subscription {
 
     /// The next notification that has been received already: never waits.
     pub fn next_queued(&mut self) -> Option<Notification> {
-        self.queue.pop_front()
+        let (notification, name) = self.queue.pop_front()?;
+        self.last_name = name;
+        Some(notification)
+    }
+
+    /// The name of the object that the last notification was about: the pool says it, a store does
+    /// not.
+    pub fn last_name(&self) -> Option<&Name> {
+        self.last_name.as_ref()
     }
 
     /// A descriptor that is readable when there is something to take off the socket. Call
@@ -101,7 +118,7 @@ impl Subscription {
     }
 
     fn reconnect(&mut self, own: Deadline) -> Result<()> {
-        let mut queue = VecDeque::from([Notification::Lost(u64::MAX)]);
+        let mut queue = Queue::from([(Notification::Lost(u64::MAX), None)]);
         let connection = subscribe(&self.socket, &self.options, &self.filter, own, &mut queue)?;
         self.connection = connection;
         self.queue = queue;
@@ -115,8 +132,11 @@ fn subscribe(
     options: &ConnectOptions,
     filter: &Filter,
     own: Deadline,
-    queue: &mut VecDeque<Notification>,
+    queue: &mut Queue,
 ) -> Result<Connection> {
+    if let Some(filter) = pool_subscription::pooled(filter) {
+        return pool_subscription::subscribe(socket, options, &filter, own);
+    }
     let caller = Caller { channel: false, ..Caller::new(socket, options) };
     let timeouts = Timeouts { until: Deadline::after(options.reconnect_timeout), own };
     loop {
@@ -131,7 +151,7 @@ fn subscribe_once(
     caller: Caller<'_>,
     timeouts: Timeouts,
     filter: &Filter,
-    queue: &mut VecDeque<Notification>,
+    queue: &mut Queue,
 ) -> Result<Connection, HandshakeError> {
     let welcomed = connect_within(caller, timeouts, &mut || None, &|| true)?;
     let connection = welcomed.connection;
@@ -166,10 +186,16 @@ fn subscribe_once(
     }
 }
 
-fn take_push(push: Push, queue: &mut VecDeque<Notification>) {
+fn take_push(push: Push, queue: &mut Queue) {
     match push {
-        Push::Notices(notices) => queue.extend(notices.into_iter().map(Notification::Notice)),
-        Push::NoticesLost(count) => queue.push_back(Notification::Lost(count)),
+        Push::Notices(notices) => {
+            queue.extend(notices.into_iter().map(|notice| (Notification::Notice(notice), None)));
+        }
+        Push::NamedNotices(notices) => {
+            let notices = notices.into_iter();
+            queue.extend(notices.map(|it| (Notification::Notice(it.notice), Some(it.name))));
+        }
+        Push::NoticesLost(count) => queue.push_back((Notification::Lost(count), None)),
         // Only the pool daemon is told these.
         Push::Calls(_) => {}
     }

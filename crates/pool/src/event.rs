@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use plasmon_cluster::{DrainReport, Epoch, GroupNo, Map, Slot};
-use plasmon_proto::ObjectId;
 pub use plasmon_proto::pool::{Call, Class, Fate, Refusal, Told};
 use plasmon_proto::pool_listing::{ListQuery, ListedPage};
+use plasmon_proto::{Name, ObjectId};
 
-use crate::message::{Envelope, InlineBytes, QuestionNo, SegmentRange, TransferNo};
+use crate::message::{Envelope, InlineBytes, PoolNotice, QuestionNo, SegmentRange, TransferNo};
 use crate::record::{Birth, Content, Place};
 use crate::time::Mono;
 use crate::verify::Verified;
@@ -15,6 +15,17 @@ use crate::verify::Verified;
 /// Names one landing: memory in the node's own store for a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub u64);
+
+/// A named object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Description {
+    /// Its name.
+    pub name: Name,
+    /// Bytes of its data.
+    pub data_bytes: u64,
+    /// Bytes of its metadata.
+    pub metadata_bytes: u64,
+}
 
 /// What can happen to a node.
 #[derive(Clone, Debug)]
@@ -101,6 +112,25 @@ pub enum Event {
         number: u64,
         /// How long it may take.
         within_ms: u64,
+    },
+    /// A program wants to be told what happens to named objects; answered with
+    /// [`Effect::Subscribed`].
+    Subscribe {
+        /// Names it.
+        number: u64,
+    },
+    /// A program that subscribed is gone.
+    Unsubscribe {
+        /// Its number.
+        number: u64,
+    },
+    /// What an object is called, the answer to [`Effect::Describe`]; `None` if it has no name, or
+    /// is not here.
+    Described {
+        /// The number of the question.
+        number: u64,
+        /// What is known of it.
+        found: Option<Description>,
     },
     /// Content arrives from another node, though perhaps no segment has ended: what is asked of it
     /// has its turn.
@@ -224,6 +254,26 @@ pub enum Effect {
         /// Which objects.
         query: ListQuery,
     },
+    /// Ask the store what an object is called, before it is told anything else; answered with
+    /// [`Event::Described`].
+    Describe {
+        /// Comes back in the answer.
+        number: u64,
+        /// The object.
+        id: ObjectId,
+        /// Its incarnation.
+        birth: Birth,
+    },
+    /// A program that subscribed is told what happens from now on.
+    Subscribed {
+        /// Its number.
+        number: u64,
+    },
+    /// Tell every program that subscribed.
+    Notice(PoolNotice),
+    /// Tell every program that subscribed that notices were lost at this point, and that their
+    /// number is not known.
+    NoticesLost,
     /// The answer to [`Event::List`].
     Listed {
         /// The number of the question.

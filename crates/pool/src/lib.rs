@@ -104,6 +104,7 @@ mod looks;
 mod lookup;
 pub mod message;
 mod node;
+mod notices;
 mod origin;
 mod outbox;
 mod places;

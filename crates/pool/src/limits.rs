@@ -100,6 +100,15 @@ pub const VERIFY_GROUPS_AT_ONCE: usize = 64;
 /// For so long the copies in these groups are waited for.
 pub const VERIFY_BATCH_MS: u64 = 30_000;
 
+/// Objects whose names a node's store is asked for at a time, to tell other nodes of them.
+pub const DESCRIBED_MAX: usize = 1 << 16;
+
+/// Ids of which a node remembers what it told the programs that subscribed.
+pub const NOTICES_SEEN_MAX: usize = 1 << 16;
+
+/// Notices in one message.
+pub const NOTICES_MAX: usize = 128;
+
 /// For so long the creation of an id waits for the last copy of its deleted predecessor.
 pub const IN_USE_MS: u64 = 5_000;
 

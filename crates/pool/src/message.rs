@@ -9,12 +9,13 @@ use plasmon_cluster::limits::NODES_MAX;
 use plasmon_cluster::{Epoch, GroupNo, ProtocolRange, Slot};
 use plasmon_proto::ObjectId;
 use plasmon_proto::pool_listing::{ListQuery, ListedPage};
+pub use plasmon_proto::pool_notice::PoolNotice;
 use serde::{Deserialize, Serialize};
 
 pub use crate::inline::InlineBytes;
 use crate::limits::{
     COPIES_MAX, ENVELOPE_BYTES_MAX, INLINE_BYTES_MAX, INVENTORY_ENTRIES_MAX, MESSAGES_MAX,
-    READ_RANGES_MAX, SOURCES_MAX,
+    NOTICES_MAX, READ_RANGES_MAX, SOURCES_MAX,
 };
 use crate::record::{Birth, Content, Place, Record, Version, is_copies};
 use crate::verify::Tally;
@@ -427,6 +428,23 @@ pub enum Message {
         /// What was found.
         tally: Tally,
     },
+    /// Any node to any node: tell me what happens on you to named objects, or do not any more.
+    Watch {
+        /// Comes back in the answer.
+        question: QuestionNo,
+        /// Whether to tell.
+        on: bool,
+    },
+    /// The answer to it: what happens from now on is told, over this connection.
+    Watching {
+        /// The number of the question.
+        question: QuestionNo,
+    },
+    /// To a node that watches: this happened here, in order; none: some notices were lost.
+    Noticed {
+        /// What happened.
+        notices: Vec<PoolNotice>,
+    },
 }
 
 /// Why bytes are not an envelope.
@@ -515,6 +533,7 @@ impl Message {
             Self::List { query, .. } => query.keeps_limits(),
             Self::Listed { page, .. } => page.keeps_limits(),
             Self::Verified { tally, .. } => tally.keeps_limits(),
+            Self::Noticed { notices } => notices.len() <= NOTICES_MAX,
             Self::Opened { copy, .. } => copy.is_none_or(|(_, content)| content.is_movable()),
             Self::Read { ranges, .. } => ranges.len() <= READ_RANGES_MAX,
             Self::Whole { bytes, .. } => bytes.0.len() as u64 <= INLINE_BYTES_MAX,
@@ -542,6 +561,8 @@ impl Message {
             | Self::ReadRefused { .. }
             | Self::EndRead { .. }
             | Self::Missing { .. }
+            | Self::Watch { .. }
+            | Self::Watching { .. }
             | Self::Where { .. }
             | Self::Release { .. }
             | Self::Verify { .. } => true,

@@ -14,6 +14,7 @@ use crate::listing::Listings;
 use crate::looks::Looks;
 use crate::lookup::{Asked, Lookups};
 use crate::message::{Answer, Envelope, HoldOutcome, Message, QuestionNo};
+use crate::notices::Notices;
 use crate::origin::{Commit, Overdue, Requests};
 use crate::outbox::Outbox;
 use crate::places::Places;
@@ -45,6 +46,7 @@ pub struct Node {
     places: Places,
     listings: Listings,
     verifications: Verifications,
+    notices: Notices,
     /// When to say again which hidden copies are held.
     held_due: Option<Mono>,
     /// What was last reported of draining nodes.
@@ -59,8 +61,10 @@ macro_rules! context {
 
 mod drains;
 mod listings;
+mod notices;
 mod transfers;
 mod verify;
+mod vouching;
 
 impl Node {
     /// A node that has just been started: it knows no map, and nothing of its store's copies.
@@ -79,6 +83,7 @@ impl Node {
             places: Places::new(config.first_number()),
             listings: Listings::new(config.first_number()),
             verifications: Verifications::new(config.first_number()),
+            notices: Notices::new(config.first_number()),
             held_due: None,
             drains: Vec::new(),
         }
@@ -121,6 +126,9 @@ impl Node {
             Event::Verify { number, within_ms } => {
                 self.verifications.ask(context!(self, now), number, within_ms);
             }
+            Event::Subscribe { .. } | Event::Unsubscribe { .. } | Event::Described { .. } => {
+                self.notice_event(now, event);
+            }
             Event::Moving(by) => self.pulls.moving(now, by, |id| self.lookups.progressed(now, id)),
             Event::Time => {}
         }
@@ -139,6 +147,7 @@ impl Node {
             .chain(self.places.next_deadline())
             .chain(self.listings.next_deadline())
             .chain(self.verifications.next_deadline())
+            .chain(self.notices.next_deadline())
             .chain(self.held_due)
             .min()
     }
@@ -160,6 +169,7 @@ impl Node {
         self.listings.time_passed(context!(self, now));
         self.verifications.time_passed(context!(self, now));
         self.report_drains();
+        self.notices.time_passed(context!(self, now));
         let lookups = &self.lookups;
         let is_wanted = |wish: &Wish| wish.hold || lookups.class_of(&wish.id).is_some();
         self.pulls.cancel_unwanted(context!(self, now), is_wanted);
@@ -205,11 +215,13 @@ impl Node {
     fn link(&mut self, now: Mono, peer: Slot, up: bool) {
         if up {
             self.pulls.link_up(peer);
+            self.notices.link_up(context!(self, now));
             self.directory.link_up(now, peer);
             self.requests.ask_all(context!(self, now));
             self.lookups.ask_all(context!(self, now));
         } else {
             self.directory.link_down(peer);
+            self.notices.link_down(context!(self, now), peer);
             self.serves.link_down(context!(self, now), peer);
             for outcome in self.pulls.link_down(context!(self, now), peer) {
                 self.pull_ended(now, Some(outcome));
@@ -222,6 +234,7 @@ impl Node {
         if self.view.set_map(now, map) {
             self.directory.map_changed(context!(self, now), missed);
             self.listings.map_changed(context!(self, now));
+            self.notices.map_changed(context!(self, now));
             self.requests.ask_all(context!(self, now));
             self.lookups.ask_all(context!(self, now));
         }
@@ -252,7 +265,9 @@ impl Node {
             },
             Call::Ended { id, birth } => {
                 self.copies.remove(&id, birth);
-                self.requests.end_commit(id, birth);
+                if self.requests.end_commit(id, birth) {
+                    self.notices.committed(context!(self, now), id, birth, false);
+                }
                 self.vouching.verified(&id);
                 self.send_gone(now, id, birth);
             }
@@ -281,6 +296,9 @@ impl Node {
             if hold {
                 self.send_held(now, id, birth, HoldOutcome::NoRoom);
             }
+        }
+        if id.home().is_none() {
+            self.notices.committing(id);
         }
         self.copies.committing(id, birth, content);
         self.requests.commit(context!(self, now), id, commit);
@@ -396,12 +414,16 @@ impl Node {
             Message::List { .. } | Message::Listed { .. } => {
                 self.listing(now, (from, is_current), message);
             }
+            Message::Watch { .. } | Message::Watching { .. } | Message::Noticed { .. } => {
+                self.notice(now, (from, incarnation), is_current, message);
+            }
         }
     }
 
     fn commit_ended(&mut self, now: Mono, (id, birth): (ObjectId, Birth), result: CommitResult) {
         let serial = birth.serial;
         self.out.tell(Told::Committed { id, serial, result });
+        self.notices.committed(context!(self, now), id, birth, result.is_ok());
         match result {
             Ok(()) => self.copies.publish(&mut self.out, id, birth),
             Err(_) => {
@@ -541,11 +563,15 @@ impl Node {
         if self.requests.end_commit(id, birth) {
             let result = if existed { Ok(()) } else { Err(Refusal::NotEnoughNodes) };
             self.out.tell(Told::Committed { id, serial: birth.serial, result });
+            self.notices.committed(context!(self, now), id, birth, existed);
         }
         if self.pulls.get(&id).is_some_and(|wish| wish.birth == birth) {
             self.pulls.cancel(context!(self, now), id);
         }
         if self.copies.of(&id, birth).is_some() {
+            if existed {
+                self.notices.ended(context!(self, now), id, birth);
+            }
             self.out.tell(Told::Drop { id, birth });
         } else {
             self.send_gone(now, id, birth);
@@ -557,30 +583,6 @@ impl Node {
     fn survey(&mut self, now: Mono, from: Slot, groups: &[(GroupNo, Epoch)]) {
         let entries = survey::entries(&self.copies, &self.pulls, &self.requests);
         survey::answer(context!(self, now), from, groups, entries);
-    }
-
-    /// Lets the store show its copies of free ids while the lease is held, and ends what may not
-    /// outlast a long time without it.
-    fn vouch(&mut self, now: Mono) {
-        let holds_lease = self.view.holds_lease(now);
-        let copies = &self.copies;
-        let to_verify = self.vouching.step(now, holds_lease, || {
-            let free = copies.iter().filter(|(id, copy)| id.home().is_none() && copy.visible);
-            free.map(|(id, copy)| (*id, copy.birth)).collect()
-        });
-        if self.vouching.takes_vouch() {
-            let ms = self.view.config.isolated_serve_ms;
-            self.out.tell(Told::Vouch { ms });
-        }
-        for (id, birth) in to_verify {
-            self.lookups.verify(context!(self, now), id, birth);
-        }
-        if self.vouching.takes_isolation() {
-            for (id, birth) in self.requests.free_commits() {
-                self.requests.end_commit(id, birth);
-                self.commit_ended(now, (id, birth), Err(Refusal::Unreachable));
-            }
-        }
     }
 
     /// Whether nothing is under way for the clients of this node or of others.

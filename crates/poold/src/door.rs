@@ -10,6 +10,8 @@
 //! The core only passes questions on, and never waits for a connection: an answer has its place in
 //! a channel. Bytes that are no request end their connection, and nothing else.
 
+mod notices;
+
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -169,6 +171,12 @@ fn serve(connection: &Connection, node: &Asker) {
         else {
             return;
         };
+        if let Request::Subscribe(filter) = request {
+            if filter.keeps_limits() {
+                notices::serve(connection, number, filter, node);
+            }
+            return;
+        }
         let sent = answer(node, request).is_some_and(|reply| {
             frame::encode_admin_reply(number, &reply)
                 .is_ok_and(|reply| connection.send(&reply, &[]).is_ok())
@@ -201,6 +209,8 @@ fn answer(node: &Asker, request: Request) -> Option<Reply> {
         Request::Verify { within_ms } => {
             Reply::Verify(Box::new(verification(node, within_ms.min(VERIFY_MS_MAX))))
         }
+        // It ends with its connection, and so has no single reply.
+        Request::Subscribe(_) => return None,
     })
 }
 

@@ -13,6 +13,7 @@
 use std::os::fd::BorrowedFd;
 
 use plasmon_cluster::Slot;
+use plasmon_pool::event::Description;
 use plasmon_pool::{Birth, Call, Content, Ticket, Told};
 use plasmon_proto::ObjectId;
 use plasmon_proto::pool_listing::{ListQuery, ListedPage};
@@ -55,6 +56,10 @@ pub trait Store: Send {
 
     /// Lists a page of a namespace; answered with [`StoreEvent::Listed`] and this number.
     fn list(&mut self, number: u64, query: ListQuery);
+
+    /// Says what a copy of this incarnation is called; answered with [`StoreEvent::Described`] and
+    /// this number. What the store is told after this does not change the answer.
+    fn describe(&mut self, number: u64, id: &ObjectId, birth: Birth);
 }
 
 /// Asks for memory for a copy.
@@ -91,6 +96,8 @@ pub enum StoreEvent {
     Opened(u64, Option<SharedSource>),
     /// A page of a namespace; `None` where the store cannot say now what is there.
     Listed(u64, Option<ListedPage>),
+    /// What a copy is called; `None` where it has no name or is not here.
+    Described(u64, Option<Description>),
 }
 
 impl std::fmt::Debug for StoreEvent {
@@ -103,6 +110,9 @@ impl std::fmt::Debug for StoreEvent {
             }
             Self::Listed(number, page) => {
                 f.debug_tuple("Listed").field(number).field(page).finish()
+            }
+            Self::Described(number, found) => {
+                f.debug_tuple("Described").field(number).field(found).finish()
             }
             Self::Landed(ticket, memory) => {
                 f.debug_tuple("Landed").field(ticket).field(&memory.is_some()).finish()

@@ -8,6 +8,7 @@
 //! * [`pool`]: what a store and the pool daemon beside it tell each other.
 //! * [`pool_admin`]: what an operator sees of a pool.
 //! * [`pool_listing`]: listings of a namespace over all nodes of a pool.
+//! * [`pool_notice`]: births and ends of the named objects of a pool.
 //! * [`request`]: for each request, the clients that may make it, its cost and its limits.
 //! * [`ring`]: the records of the rings in shared memory.
 //! * [`frame`]: how a message becomes bytes and back; hostile bytes end in an error.
@@ -30,6 +31,7 @@ pub mod object;
 pub mod pool;
 pub mod pool_admin;
 pub mod pool_listing;
+pub mod pool_notice;
 pub mod request;
 pub mod ring;
 pub mod settings;

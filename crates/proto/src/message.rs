@@ -10,7 +10,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::code::Code;
-use crate::id::ObjectId;
+use crate::id::{Name, ObjectId};
 use crate::object::{Level, ObjectInfo, ObjectState, Sizes, Traits};
 use crate::pool::{Birth, Call, Slot, Told};
 use crate::pool_listing::{ListQuery, ListedPage};
@@ -425,6 +425,14 @@ pub enum Request {
         /// How long to wait; `None` means no limit, 0 does not wait.
         timeout_ms: Option<u64>,
     },
+    /// What is here of an object, also what other clients do not see; for the pool daemon. Answer:
+    /// [`Reply::Info`].
+    Describe {
+        /// The object.
+        id: ObjectId,
+        /// Its incarnation.
+        birth: Birth,
+    },
 }
 
 /// Memory for a copy of an object of another node.
@@ -648,6 +656,21 @@ pub enum Push {
     /// To the pool daemon: what clients want of the pool and what happened to pooled objects, in
     /// order, at most [`crate::limits::CALLS_MAX`].
     Calls(Vec<Call>),
+    /// Of the pool daemon, to a program that subscribed at its socket: what happened in the pool,
+    /// at most [`NAMED_NOTICES_MAX`].
+    NamedNotices(Vec<NamedNotice>),
+}
+
+/// Notices in one push of the pool daemon: with the longest names they fit a frame.
+pub const NAMED_NOTICES_MAX: usize = 128;
+
+/// One event in the life of a named object.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NamedNotice {
+    /// What happened.
+    pub notice: Notice,
+    /// The name of the object.
+    pub name: Name,
 }
 
 /// One event in an object's life.

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::id::ObjectId;
 use crate::pool::{Birth, Slot};
 use crate::pool_listing::{ListQuery, ListedPage};
+use crate::pool_notice::NamesFilter;
 
 /// The socket of the pool daemon of the store with this socket: `pool.sock` beside `store.sock`,
 /// and `NAME.pool` beside any other.
@@ -51,6 +52,10 @@ pub enum Request {
         /// How long that may take; an hour at most.
         within_ms: u64,
     },
+    /// Tell what happens to objects with such names, until the connection ends. The answer is
+    /// [`crate::message::Reply::Done`], and then come [`crate::message::Push::NamedNotices`] and
+    /// [`crate::message::Push::NoticesLost`].
+    Subscribe(NamesFilter),
 }
 
 /// What a pool daemon answers.

@@ -79,6 +79,7 @@ impl Request {
             | Self::ShutdownUnused
             | Self::Agent { .. }
             | Self::Tell { .. }
+            | Self::Describe { .. }
             | Self::Land(_)
             | Self::SealLanded { .. } => Class::Owner,
         }
@@ -128,6 +129,7 @@ impl Request {
             | Self::Agent { .. }
             | Self::Tell { .. }
             | Self::Settle { .. }
+            | Self::Describe { .. }
             | Self::Slot { .. } => Cost::Light,
         }
     }
@@ -153,6 +155,7 @@ impl Request {
             | Self::Slot { id }
             | Self::OpenSpilled { id }
             | Self::SealLanded { id, .. }
+            | Self::Describe { id, .. }
             | Self::Land(Landing { id, .. })
             // The id that it has until then is its creator's alone.
             | Self::Replace { target: id, .. } => std::slice::from_ref(id),
@@ -236,6 +239,7 @@ impl Request {
             | Self::Slot { .. }
             | Self::Agent { .. }
             | Self::SealLanded { .. }
+            | Self::Describe { .. }
             | Self::OpenSpilled { .. } => Ok(()),
         }
     }

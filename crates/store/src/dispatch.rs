@@ -314,6 +314,7 @@ impl<D: Directory> Store<D> {
             Request::Stat { id } => Ok(Reply::Info(self.stat(&id))),
             Request::List { filter, cursor, limit } => self.list(&filter, cursor, limit),
             Request::ListNamespace(query) => self.list_namespace(&query),
+            Request::Describe { id, birth } => self.describe_copy(client, &id, birth),
             Request::Touch { ids } => self.touch(&ids),
             Request::Subscribe { filter } => {
                 self.sessions.clients.subscribe(client, Some(filter));

@@ -174,7 +174,7 @@ impl<D: Directory> Store<D> {
         None
     }
 
-    fn info(&self, entry: &Entry, pins: u32) -> ObjectInfo {
+    pub(crate) fn info(&self, entry: &Entry, pins: u32) -> ObjectInfo {
         let record = self.objects.records.get(entry.record);
         let extras = self.objects.extras_of(entry.record);
         let strict = self.space.memory.extent(&entry.range).is_some_and(|extent| extent.strict);
@@ -206,7 +206,7 @@ impl<D: Directory> Store<D> {
         }
     }
 
-    fn spilled_info(&self, id: &ObjectId, spilled: &SpilledObject) -> ObjectInfo {
+    pub(crate) fn spilled_info(&self, id: &ObjectId, spilled: &SpilledObject) -> ObjectInfo {
         ObjectInfo {
             state: spilled.state(),
             sizes: spilled.meta.sizes,

@@ -25,6 +25,8 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("Tell", "crates/client", "the pool daemon has a connection of its own"),
     ("Land", "crates/client", "the pool daemon has a connection of its own"),
     ("SealLanded", "crates/client", "the pool daemon has a connection of its own"),
+    ("ListNamespace", "crates/client", "the pool daemon has a connection of its own"),
+    ("Describe", "crates/client", "the pool daemon has a connection of its own"),
     ("Shutdown", "fuzz", "the fuzzed store has no daemon that ends"),
     ("ShutdownUnused", "fuzz", "the fuzzed store has no daemon that ends"),
 ];

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use anyhow::Result;
 use plasmon_client::{Client, Notification};
 use plasmon_proto::ObjectId;
+use plasmon_proto::id::POOLED_PREFIX;
 use plasmon_proto::message::{Filter, Notice};
 use plasmon_proto::object::ObjectState;
 use serde_json::json;
@@ -23,12 +24,18 @@ pub(super) fn watch(
     output: &Output,
 ) -> Result<()> {
     let mut subscription = store.subscribe(filter)?;
-    let mut names = Names::new(store, filter)?;
+    // The pool says names itself; to look an object up would bring it here.
+    let is_pooled = filter.namespace.as_ref().is_some_and(|it| it.starts_with(POOLED_PREFIX));
+    let mut names = if is_pooled { Names(HashMap::new()) } else { Names::new(store, filter)? };
     let mut printed = 0;
     while count.is_none_or(|count| printed < count) {
         match subscription.next(None)? {
             Some(Notification::Notice(notice)) => {
-                let (time_ms, name) = (now_ms(), names.of(store, &notice)?);
+                let name = match subscription.last_name() {
+                    Some(name) => Some(display_name(name)),
+                    None => names.of(store, &notice)?,
+                };
+                let time_ms = now_ms();
                 let document = json!({
                     "time_ms": time_ms, "name": name,
                     "id": notice.id.to_string(), "state": notice.state.key(),
@@ -49,7 +56,8 @@ pub(super) fn watch(
             }
             Some(Notification::Lost(lost)) => {
                 output.value(&json!({ "lost": lost }), || match lost {
-                    u64::MAX => "notices were lost: the daemon was restarted".to_owned(),
+                    u64::MAX => "notices were lost: a daemon was restarted, or a node came or went"
+                        .to_owned(),
                     lost => format!("{lost} notices were lost: this reader was too slow"),
                 })?;
             }

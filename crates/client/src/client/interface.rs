@@ -22,6 +22,7 @@ use crate::listing::Listing;
 use crate::options::{ConnectOptions, PutOptions, StartOptions};
 use crate::pin::pin_unmapped;
 use crate::pool;
+use crate::pool_subscription;
 use crate::process::Process;
 use crate::start::{default_socket, start};
 use crate::submit::submit;
@@ -494,8 +495,13 @@ impl Client {
         self.here()?.clients()
     }
 
-    /// Notifications about the objects that the filter lets through.
+    /// Notifications about the objects that the filter lets through: those of this store, or, for a
+    /// namespace of the pool, those of all its nodes.
     pub fn subscribe(&self, filter: &Filter) -> Result<Subscription> {
+        if pool_subscription::pooled(filter).is_some() {
+            // A store of no pool refuses it.
+            self.page(filter, 0)?;
+        }
         Subscription::open(self.0.socket.clone(), self.0.options.clone(), filter.clone())
     }
 

@@ -1,7 +1,7 @@
 //! The bytes of messages are a format: nodes of different versions must agree on them.
 
-use plasmon_proto::ObjectId;
 use plasmon_proto::pool_listing::ListedObject;
+use plasmon_proto::{Name, ObjectId};
 
 use super::*;
 use crate::record::{Found, State};
@@ -71,6 +71,9 @@ fn messages() -> Vec<Message> {
         Message::Release { id, birth },
         Message::Verify { question },
         Message::Verified { question, tally: tally(1) },
+        Message::Watch { question, on: true },
+        Message::Watching { question },
+        Message::Noticed { notices: vec![notice()] },
     ]
 }
 
@@ -89,6 +92,17 @@ fn page() -> ListedPage {
         copies: 1,
     };
     ListedPage { objects: vec![object], next: None }
+}
+
+fn notice() -> PoolNotice {
+    PoolNotice {
+        id: id(),
+        birth: birth(),
+        name: Name { namespace: "@n".into(), text: "t".into() },
+        data_bytes: 300,
+        metadata_bytes: 1,
+        is_born: true,
+    }
 }
 
 fn tally(nodes: usize) -> Tally {
@@ -152,6 +166,9 @@ fn the_bytes_of_messages_stay_as_they_are() {
         format!("1f{id}020304"),
         "2009".to_owned(),
         "210901020304050106070809".to_owned() + "0a",
+        "220901".to_owned(),
+        "2309".to_owned(),
+        format!("2401{id}02030402406e0174ac020101"),
     ];
     assert_eq!(messages().len(), golden.len());
     for (message, golden) in messages().into_iter().zip(golden) {

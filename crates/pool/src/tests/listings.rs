@@ -60,6 +60,11 @@ impl Listings {
         let dice = Random::new(seed ^ 0x6c69_7374);
         Self { dice, are_made: seed.is_multiple_of(2), by_number: BTreeMap::new() }
     }
+
+    /// Whether this is one of so many times, in a run that has listings and subscriptions.
+    pub(super) fn is_one_of(&mut self, count: u64) -> bool {
+        self.are_made && self.dice.below(count) == 0
+    }
 }
 
 impl Store {
@@ -101,7 +106,7 @@ fn query(after: Option<ObjectId>) -> ListQuery {
 impl World {
     /// A client lists everything now and then.
     pub(super) fn list_at_random(&mut self, at: usize) -> Result<(), String> {
-        let is_time = self.listings.are_made && self.listings.dice.below(LIST_ONE_OF) == 0;
+        let is_time = self.listings.is_one_of(LIST_ONE_OF);
         if is_time { self.begin_listing(at).map(|_| ()) } else { Ok(()) }
     }
 

@@ -7,6 +7,7 @@ mod kept;
 mod listings;
 mod machine;
 mod network;
+mod notices;
 mod places;
 mod puts;
 mod random;

@@ -97,6 +97,7 @@ impl World {
             self.run_until(self.now.after_ms(VERIFY_MS), false)?;
             self.check_verifications()?;
         }
+        self.check_notices()?;
         self.history.check()
     }
 
@@ -127,6 +128,7 @@ impl World {
                 if self.machines[at].node.is_some() {
                     self.operate(at)?;
                     self.list_at_random(at)?;
+                    self.subscribe_at_random(at)?;
                 }
                 Ok(())
             }

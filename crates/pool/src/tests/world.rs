@@ -21,6 +21,7 @@ use super::history::{History, OperationNo};
 use super::listings::Listings;
 use super::machine::{ISOLATED_SERVE_MS, Machine};
 use super::network::{Network, Way};
+use super::notices::Subscriptions;
 use super::store::{Answers, Outcome};
 
 /// The time to live of a lease, and how much earlier a node stops to decide.
@@ -106,6 +107,7 @@ pub(super) struct World {
     pub(super) listings: Listings,
     /// What nodes found when the pool was compared.
     pub(super) verified: BTreeMap<u64, Verified>,
+    pub(super) subscriptions: Subscriptions,
     queue: BinaryHeap<Reverse<(Mono, u64)>>,
     whats: BTreeMap<u64, What>,
     order: u64,
@@ -147,6 +149,7 @@ impl World {
             places: BTreeMap::new(),
             listings: Listings::new(seed),
             verified: BTreeMap::new(),
+            subscriptions: Subscriptions::default(),
             queue: BinaryHeap::new(),
             whats: BTreeMap::new(),
             order: 0,
@@ -380,6 +383,10 @@ impl World {
                 self.note(|| format!("{at} reports {reports:?}"));
                 self.machines[at].drains = reports;
             }
+            Effect::Describe { number, id, birth } => self.describe(at, number, id, birth),
+            Effect::Subscribed { number } => self.subscribed(number)?,
+            Effect::Notice(notice) => self.notice(at, Some(&notice))?,
+            Effect::NoticesLost => self.notice(at, None)?,
             Effect::Report { group, since } => {
                 if self.machines[at].reaches_etcd {
                     let primary = self.machines[at].slot();

@@ -59,7 +59,10 @@ impl Backlog {
 /// The object that an effect on the store is about.
 fn object_of(effect: &Effect) -> Option<ObjectId> {
     match effect {
-        Effect::Land { id, .. } | Effect::Serve { id, .. } | Effect::Fetch { id, .. } => Some(*id),
+        Effect::Land { id, .. }
+        | Effect::Serve { id, .. }
+        | Effect::Fetch { id, .. }
+        | Effect::Describe { id, .. } => Some(*id),
         Effect::Tell(told) => match told {
             Told::Sought { id, .. }
             | Told::Committed { id, .. }
@@ -81,6 +84,9 @@ fn object_of(effect: &Effect) -> Option<ObjectId> {
         | Effect::Report { .. }
         | Effect::ListHere { .. }
         | Effect::Listed { .. }
+        | Effect::Subscribed { .. }
+        | Effect::Notice(_)
+        | Effect::NoticesLost
         | Effect::Place { .. }
         | Effect::ReportDrains(_)
         | Effect::Verified { .. } => None,

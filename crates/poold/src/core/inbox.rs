@@ -8,6 +8,7 @@ use plasmon_pool::verify::Verified;
 use plasmon_proto::ObjectId;
 
 use super::listings::ListQuestion;
+use super::subscribers::Subscriber;
 use crate::membership;
 use crate::movers::Done;
 use crate::poll::Waker;
@@ -24,6 +25,10 @@ pub(super) enum Incoming {
     List(ListQuestion),
     /// An operator has the pool compared, within so many milliseconds.
     Verify(u64, SyncSender<Verified>),
+    /// A program subscribes.
+    Subscribe(Subscriber),
+    /// A program that subscribed is gone.
+    Unsubscribe(u64),
     End,
 }
 

@@ -22,6 +22,8 @@ mod landings;
 mod listings;
 mod openings;
 mod run;
+mod subscribers;
+mod subscription;
 
 use std::io;
 use std::net::SocketAddr;
@@ -37,12 +39,16 @@ use plasmon_pool::record::Place;
 use plasmon_pool::verify::Verified;
 use plasmon_proto::ObjectId;
 use plasmon_proto::pool_listing::ListQuery;
+use plasmon_proto::pool_notice::NamesFilter;
 
 pub use self::inbox::Inbox;
 use self::inbox::Incoming;
 use self::listings::ListQuestion;
 pub use self::listings::Listing;
 use self::run::{Core, Parts, STORE, Start, WAKER};
+pub use self::subscribers::Heard;
+use self::subscription::Numbers;
+pub use self::subscription::{Ended, PoolSubscription};
 use crate::identity::Identity;
 use crate::membership::{self, Membership, Observer};
 use crate::movers::{DoneSink, Movers};
@@ -69,6 +75,7 @@ pub struct Settings {
 pub struct Asker {
     inbox: Inbox,
     membership: Observer,
+    subscriptions: Numbers,
 }
 
 impl Asker {
@@ -88,6 +95,11 @@ impl Asker {
         self.inbox.put(Incoming::Verify(within_ms, answer));
     }
 
+    /// Subscribes to what happens to objects with such names; `None` when too many programs do.
+    pub fn subscribe(&self, filter: NamesFilter) -> Option<PoolSubscription> {
+        PoolSubscription::begin(&self.subscriptions, self.inbox.clone(), filter)
+    }
+
     /// What etcd says of the pool, as far as this node has seen it.
     pub fn pool(&self) -> Snapshot {
         self.membership.snapshot()
@@ -100,6 +112,7 @@ pub struct Pool {
     inbox: Inbox,
     membership: Observer,
     address: SocketAddr,
+    subscriptions: Numbers,
     thread: Option<JoinHandle<Option<Membership>>>,
 }
 
@@ -144,12 +157,17 @@ impl Pool {
         );
         let run = move || core.run();
         let thread = std::thread::Builder::new().name("pool-core".to_owned()).spawn(run)?;
-        Ok(Self { inbox, membership: observer, address, thread: Some(thread) })
+        let subscriptions = Numbers::default();
+        Ok(Self { inbox, membership: observer, address, subscriptions, thread: Some(thread) })
     }
 
     /// What asks this node.
     pub fn asker(&self) -> Asker {
-        Asker { inbox: self.inbox.clone(), membership: self.membership.clone() }
+        Asker {
+            inbox: self.inbox.clone(),
+            membership: self.membership.clone(),
+            subscriptions: self.subscriptions.clone(),
+        }
     }
 
     /// Where the node listens.

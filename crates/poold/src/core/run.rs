@@ -21,6 +21,7 @@ use super::inbox::Incoming;
 use super::landings::{Accepted, After, Closed, Ending, Landings};
 use super::listings::{ListQuestion, Listings};
 use super::openings::{Opened, Openings, Wanted};
+use super::subscribers::{Subscriber, Subscribers};
 use crate::clock::now_us;
 use crate::links::{self, Links};
 use crate::membership::{self, Membership};
@@ -89,6 +90,7 @@ pub(super) struct Core {
     /// The number of the last one.
     question: u64,
     listings: Listings,
+    subscribers: Subscribers,
     /// Whether the store has told every copy: before that the node would answer as if it had none.
     is_ready: bool,
     /// The newest map that came before that.
@@ -124,6 +126,7 @@ impl Core {
             verifications: BTreeMap::new(),
             question: 0,
             listings: Listings::default(),
+            subscribers: Subscribers::default(),
             is_ready: false,
             newest: None,
             lease: None,
@@ -239,6 +242,12 @@ impl Core {
             Incoming::Where(id, answer) => self.ask(id, answer),
             Incoming::List(question) => self.list(question),
             Incoming::Verify(within_ms, answer) => self.verify(within_ms, answer),
+            Incoming::Subscribe(subscriber) => self.subscribe(subscriber),
+            Incoming::Unsubscribe(number) => {
+                if self.subscribers.remove(number) {
+                    self.step(Event::Unsubscribe { number });
+                }
+            }
             Incoming::Mover(Done::Arrived { transfer, segment, intact, memory }) => {
                 if let Some(memory) = memory {
                     self.returned(transfer, memory);
@@ -277,6 +286,7 @@ impl Core {
                     self.step(Event::ListedHere { peer, question, page });
                 }
             }
+            StoreEvent::Described(number, found) => self.step(Event::Described { number, found }),
             StoreEvent::Landed(ticket, memory) => {
                 let room = memory.is_some();
                 match self.landings.landed(ticket, memory, &self.movers) {
@@ -461,6 +471,10 @@ impl Core {
                     let _ = answer.try_send(verified);
                 }
             }
+            Effect::Describe { number, id, birth } => self.store.describe(number, &id, birth),
+            Effect::Subscribed { number } => self.subscribers.subscribed(number),
+            Effect::Notice(notice) => self.subscribers.notice(&notice),
+            Effect::NoticesLost => self.subscribers.lost(),
             Effect::Report { group, since } => self.membership.report(group, since),
             Effect::ReportDrains(reports) => self.membership.report_drains(reports),
         }
@@ -495,6 +509,14 @@ impl Core {
         let number = self.question;
         self.verifications.insert(number, answer);
         self.step(Event::Verify { number, within_ms });
+    }
+
+    /// A program subscribes. Before the node takes part its channel is dropped at once.
+    fn subscribe(&mut self, subscriber: Subscriber) {
+        if self.is_ready && self.running.is_some() {
+            let number = self.subscribers.insert(subscriber);
+            self.step(Event::Subscribe { number });
+        }
     }
 
     fn end_landing(&mut self, ticket: Ticket, ending: Ending) {

@@ -80,6 +80,8 @@ pub(super) enum Purpose {
     Map(OpenRequest, Pin, Location),
     /// A page of a namespace.
     List(u64),
+    /// What a copy is called.
+    Describe(u64),
 }
 
 /// A copy that is to be opened.

@@ -156,6 +156,10 @@ impl Store for NodeStore {
     fn list(&mut self, number: u64, query: ListQuery) {
         self.send(&Request::ListNamespace(query), Purpose::List(number));
     }
+
+    fn describe(&mut self, number: u64, id: &ObjectId, birth: Birth) {
+        self.send(&Request::Describe { id: *id, birth }, Purpose::Describe(number));
+    }
 }
 
 #[cfg(test)]

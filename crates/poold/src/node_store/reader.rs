@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use plasmon_pool::Call;
+use plasmon_pool::event::Description;
 use plasmon_proto::Code;
 use plasmon_proto::frame::{FromDaemon, decode_from_daemon};
 use plasmon_proto::message::{Failure, Grant, Location, Push, Reply, Request};
@@ -106,6 +107,9 @@ impl Reader {
             (Purpose::List(number), Reply::Listed(page)) => {
                 self.events.push(StoreEvent::Listed(number, Some(page)));
             }
+            (Purpose::Describe(number), reply) => {
+                self.events.push(StoreEvent::Described(number, description_of(reply)));
+            }
             (Purpose::List(number), _) => self.events.push(StoreEvent::Listed(number, None)),
             (purpose, Reply::Failed(failure)) => {
                 tracing::debug!("the store refuses {purpose:?}: {failure:?}");
@@ -182,6 +186,13 @@ enum Pause {
     Empty,
     /// The connection has ended, or is of no use any more.
     Ended,
+}
+
+/// What a description says of a named object.
+fn description_of(reply: Reply) -> Option<Description> {
+    let Reply::Info(Some(info)) = reply else { return None };
+    let (data_bytes, metadata_bytes) = (info.sizes.data, info.sizes.metadata);
+    Some(Description { name: info.name?, data_bytes, metadata_bytes })
 }
 
 /// What the store said, for the core.

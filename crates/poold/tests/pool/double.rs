@@ -6,13 +6,13 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use plasmon_cluster::Slot;
-use plasmon_pool::event::Class;
+use plasmon_pool::event::{Class, Description};
 use plasmon_pool::{Birth, Call, Content, Fate, Refusal, Ticket, Told};
 use plasmon_poold::core::Inbox;
 use plasmon_poold::memory::{BoxedLanding, Landing, SharedSource, Source};
 use plasmon_poold::store::{LandingRequest, SealOptions, Store, StoreEvent};
-use plasmon_proto::ObjectId;
 use plasmon_proto::pool_listing::{ListQuery, ListedObject, ListedPage};
+use plasmon_proto::{Name, ObjectId};
 use plasmon_testkit::TEST_TIMEOUT;
 
 /// Objects in a page of a listing.
@@ -269,6 +269,18 @@ impl Store for Double {
             object.map(|object| Arc::new(SourceBytes(object.bytes.clone())) as SharedSource);
         drop(state);
         self.inbox.say(StoreEvent::Opened(number, source));
+    }
+
+    fn describe(&mut self, number: u64, id: &ObjectId, birth: Birth) {
+        let state = self.lock();
+        let object = state.objects.get(id).filter(|object| object.birth == birth);
+        let found = object.map(|object| Description {
+            name: Name { namespace: "all".to_owned(), text: id.to_string() },
+            data_bytes: object.bytes.len() as u64,
+            metadata_bytes: 0,
+        });
+        drop(state);
+        self.inbox.say(StoreEvent::Described(number, found));
     }
 
     fn list(&mut self, number: u64, query: ListQuery) {

@@ -7,6 +7,7 @@
 mod door;
 mod double;
 mod listing;
+mod notices;
 mod relay;
 
 use std::path::Path;

@@ -1,9 +1,11 @@
 //! The copies of pooled objects that are here.
 
+use plasmon_proto::message::{Failure, Reply};
 use plasmon_proto::object::{PoolAttributes, Sizes};
 use plasmon_proto::pool::{Birth, Call, Origin, Refusal};
 use plasmon_proto::{Attributes, ObjectId, ObjectState, Policy};
 
+use super::agent::not_the_agent;
 use super::{Reason, Withheld};
 use crate::effect::Effect;
 use crate::event::ClientNo;
@@ -46,6 +48,25 @@ impl<D: Directory> Store<D> {
     pub(crate) fn find_withheld(&self, client: ClientNo, id: &ObjectId) -> Option<Entry> {
         let withheld = self.seat.withheld(id).filter(|_| self.seat.is_agent(client))?;
         Some(self.objects.entry(withheld.record))
+    }
+
+    /// What is here of an incarnation, for the agent.
+    pub(crate) fn describe_copy(
+        &self,
+        client: ClientNo,
+        id: &ObjectId,
+        birth: Birth,
+    ) -> Result<Reply, Failure> {
+        if !self.seat.is_agent(client) {
+            return Err(not_the_agent());
+        }
+        let info = match self.copy(id, birth) {
+            Some(Place::Visible(entry)) => Some(self.info(&entry, 0)),
+            Some(Place::Withheld(record)) => Some(self.info(&self.objects.entry(record), 0)),
+            Some(Place::Tier) => self.objects.tier.get(id).map(|it| self.spilled_info(id, it)),
+            None => None,
+        };
+        Ok(Reply::Info(info))
     }
 
     /// Whether an object of this id was sealed here and is not accepted yet.

@@ -1,5 +1,6 @@
 //! The seat of the pool daemon: what it is told, and what its answers do.
 
+mod describing;
 mod homed;
 mod listing;
 

@@ -13,6 +13,7 @@ mod listing;
 mod machines;
 mod network;
 mod node;
+mod notices;
 mod operator;
 mod partitions;
 mod relay;
