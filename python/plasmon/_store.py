@@ -145,6 +145,8 @@ class Store(_native.Store):
         namespace: str = "",
         missing: Literal["raise", "ignore"] = "ignore",
         errors: Literal["raise"] = "raise",
+        wait: bool = False,
+        timeout: float = 120.0,
     ) -> int: ...
     @overload
     def delete(
@@ -154,6 +156,8 @@ class Store(_native.Store):
         namespace: str = "",
         missing: Literal["raise", "ignore"] = "ignore",
         errors: Literal["return"],
+        wait: bool = False,
+        timeout: float = 120.0,
     ) -> _Outcomes: ...
     def delete(
         self,
@@ -162,6 +166,8 @@ class Store(_native.Store):
         namespace: str = "",
         missing: Literal["raise", "ignore"] = "ignore",
         errors: Literal["raise", "return"] = "raise",
+        wait: bool = False,
+        timeout: float = 120.0,
     ) -> int | _Outcomes:
         """Deletes objects and returns how many there were to delete.
 
@@ -170,11 +176,18 @@ class Store(_native.Store):
         refusal; with ``errors="return"`` nothing is raised, and a list has None or the exception
         for each id.
 
+        With ``wait`` it returns when no node of the pool has a copy any more, and raises
+        :class:`InUse`, which names the nodes, when that took longer than ``timeout`` seconds; the
+        objects are deleted all the same. It is for objects of a pool.
+
             >>> store.put(1, name="one")
             >>> store.delete(["one", "two"])
             1
         """
-        outcomes = self._delete_many(ids, namespace=namespace)
+        if wait:
+            outcomes = _native.delete_and_wait(self, ids, timeout, namespace)
+        else:
+            outcomes = self._delete_many(ids, namespace=namespace)
         if missing == "ignore":
             gone = outcomes.count(None)
             outcomes = [None if isinstance(one, NotFound) else one for one in outcomes]

@@ -76,6 +76,7 @@ mod near;
 mod numpy;
 mod part;
 mod pool;
+mod pool_delete;
 mod pools;
 mod process;
 mod protocols;
@@ -116,6 +117,8 @@ mod _native {
     use crate::part::Part;
     #[pymodule_export]
     use crate::pool::Pool;
+    #[pymodule_export]
+    use crate::pool_delete::delete_and_wait;
     #[pymodule_export]
     use crate::process::{default_socket, start_daemon, this_process};
     #[pymodule_export]

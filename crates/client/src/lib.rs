@@ -91,6 +91,7 @@ mod owner;
 mod payload;
 mod pin;
 mod pool;
+mod pool_delete;
 mod pool_listing;
 mod pool_subscription;
 mod process;

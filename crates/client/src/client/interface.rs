@@ -22,6 +22,7 @@ use crate::listing::Listing;
 use crate::options::{ConnectOptions, PutOptions, StartOptions};
 use crate::pin::pin_unmapped;
 use crate::pool;
+use crate::pool_delete;
 use crate::pool_subscription;
 use crate::process::Process;
 use crate::start::{default_socket, start};
@@ -189,6 +190,14 @@ impl Client {
     /// hidden now, and its memory is free after its last pin.
     pub fn delete(&self, ids: &[ObjectId]) -> Result<Vec<Option<Code>>> {
         self.here()?.delete(ids)
+    }
+
+    /// Deletes objects of the pool, and waits until no node has a copy of any; each has its own
+    /// result. One that a node may have a copy of when the time has passed is deleted all the same:
+    /// its error is [`Code::InUse`] and names the node. A node that is away counts until it has
+    /// shown no copy for certain, a little more than a minute.
+    pub fn delete_and_wait(&self, ids: &[ObjectId], timeout: Duration) -> Result<Vec<Result<()>>> {
+        pool_delete::delete_and_wait(self, ids, timeout)
     }
 
     /// Deletes objects as soon as no client reads them, and leaves them as they are until then; one

@@ -64,10 +64,16 @@ fn place(led: &Led, cx: &Context<'_>, id: &ObjectId) -> Option<Place> {
         State::Withdrawn => Standing::Absent,
         State::Lost => Standing::Lost,
     };
-    let holders = record.holders.clone();
+    // Of one that has ended, nodes that have not confirmed that they have no copy.
+    let unconfirmed = led.work.get(id).filter(|work| work.ended).map(|work| &work.unconfirmed);
+    let mut holders = record.holders.clone();
+    holders.retain(|slot| unconfirmed.is_none_or(|nodes| nodes.contains(slot)));
     // What a node had that was forgotten is of no use.
     let is_cache = |slot: &Slot| !holders.contains(slot) && cx.view.map().node(*slot).is_some();
-    let caches = led.caches_of(id).filter(is_cache).collect();
+    let caches = match unconfirmed {
+        Some(nodes) => nodes.iter().copied().filter(is_cache).collect(),
+        None => led.caches_of(id).filter(is_cache).collect(),
+    };
     let Record { birth, content, copies, copies_min, .. } = *record;
     let found = Found { birth, content, copies, copies_min, holders, caches };
     Some(Place { standing, found: Some(found), primary })
