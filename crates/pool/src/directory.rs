@@ -407,7 +407,7 @@ impl Directory {
         let id = match &message {
             Message::Commit { id, birth, .. } if birth.slot == from => *id,
             Message::Find { id, .. } | Message::Delete { id, .. } | Message::Held { id, .. } => *id,
-            Message::Where { id, .. } => *id,
+            Message::Where { id, .. } | Message::Locate { id, .. } => *id,
             _ => return,
         };
         let may_decide = cx.view.may_decide(cx.now);
@@ -422,6 +422,7 @@ impl Directory {
                 find::received(led, cx, from, id, question, watch);
             }
             Message::Where { id, question } => find::told(led, cx, from, id, question),
+            Message::Locate { id, question } => find::located(led, cx, from, id, question),
             Message::Delete { id, birth } => end::received(led, cx, from, id, birth),
             Message::Held { id, birth, outcome } => {
                 commit::held(led, cx, from, id, birth, outcome);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use plasmon_cluster::{DrainReport, Epoch, GroupNo, Map, Slot};
+use plasmon_proto::parts::{ReadReply, ReadRequest, Span};
 pub use plasmon_proto::pool::{Call, Class, Fate, Refusal, Told};
 use plasmon_proto::pool_listing::{ListQuery, ListedPage};
 use plasmon_proto::{Name, ObjectId};
@@ -132,6 +133,19 @@ pub enum Event {
         /// What is known of it.
         found: Option<Description>,
     },
+    /// Programs will need these objects: they are brought here.
+    Prefetch(Vec<ObjectId>),
+    /// A program reads parts of an object; answered with [`Effect::Read`].
+    Read {
+        /// Comes back in the answer; no other read has it.
+        number: u64,
+        /// An id that no object has, for the local object with the parts.
+        landing: ObjectId,
+        /// What it asks for. It keeps the limits.
+        request: ReadRequest,
+    },
+    /// The program that reads this does not want it any more; it is not answered.
+    EndRead(u64),
     /// Content arrives from another node, though perhaps no segment has ended: what is asked of it
     /// has its turn.
     Moving(Slot),
@@ -205,7 +219,9 @@ pub enum Effect {
         id: ObjectId,
         /// Its incarnation.
         birth: Birth,
-        /// The segments.
+        /// What is read of it; `None`: all of it.
+        spans: Option<Vec<Span>>,
+        /// The segments of that.
         ranges: Vec<SegmentRange>,
     },
     /// Read a small copy; answered with [`Event::Fetched`], unless [`Effect::EndServe`] comes
@@ -219,6 +235,8 @@ pub enum Effect {
         id: ObjectId,
         /// Its incarnation.
         birth: Birth,
+        /// What is read of it; `None`: all of it.
+        spans: Option<Vec<Span>>,
     },
     /// Send no more of a transfer, and unpin the copy.
     EndServe {
@@ -238,6 +256,13 @@ pub enum Effect {
     /// Report to the leader of the pool and to operators what draining nodes have that is not
     /// elsewhere yet, instead of what was reported before.
     ReportDrains(Vec<DrainReport>),
+    /// The answer to [`Event::Read`]. The local object was sealed by an effect before.
+    Read {
+        /// The number of the read.
+        number: u64,
+        /// What became of it.
+        reply: ReadReply,
+    },
     /// The answer to [`Event::Where`].
     Place {
         /// The number of the question.

@@ -35,6 +35,7 @@
 //! * Commits and deletes (`origin.rs`), repeated until they are answered, known by their birth. One
 //!   that takes too long ends as unreachable, which does not say whether it came through.
 //! * Copies (`pull.rs`), and the other side of that (`serve.rs`). Bytes move by pull alone.
+//! * Parts of objects, for programs that do not need a copy (`parts.rs`).
 //!
 //! A node without its lease decides nothing, and after some time its store hides the copies of free
 //! ids (`vouch.rs`); it serves the bytes of a birth in any case, because they cannot be wrong.
@@ -59,9 +60,9 @@
 //!   says arrives in the order in which it said it. It numbers seeks, and deletes; an answer ends
 //!   all calls of the id up to its number. A seek lasts until [`Call::Unseek`].
 //! * *Copies.* [`Effect::Land`] is answered with [`Event::Landed`]; there is room for one object of
-//!   an id at most. Segments are taken between [`Effect::Accept`] and [`Effect::Refuse`]; a
-//!   transfer that was refused puts no byte into its landing any more. [`Effect::Seal`] or
-//!   [`Effect::Abandon`] ends a landing.
+//!   an id at most. One with an id of no pool is a local object, for parts. Segments are taken
+//!   between [`Effect::Accept`] and [`Effect::Refuse`]; a transfer that was refused puts no byte
+//!   into its landing any more. [`Effect::Seal`] or [`Effect::Abandon`] ends a landing.
 //! * *Serving.* [`Effect::Serve`] pins the copy until [`Effect::EndServe`]. Of a copy that is not
 //!   there any more [`Event::Fetched`] says so, and the receiver asks another node at once.
 //!
@@ -107,6 +108,7 @@ mod node;
 mod notices;
 mod origin;
 mod outbox;
+mod parts;
 mod places;
 mod pull;
 pub mod record;

@@ -66,6 +66,14 @@ pub const COMMIT_STUCK_MS: u64 = 60_000;
 
 /// A copy of which bytes came within so long is on its way.
 pub const MOVED_MS: u64 = 1_000;
+/// For so long an object is brought here that no client waits for, without any progress.
+pub const PREFETCH_MS: u64 = 60_000;
+
+/// Reads of parts of objects that a node has under way for its programs.
+pub const PARTS_READS_MAX: usize = 1024;
+
+/// Ids that something is wanted of, beyond which no further object is brought here in advance.
+pub const PREFETCHES_MAX: usize = 1 << 16;
 
 /// For so long an operator's question about an object waits for the primary.
 pub const PLACE_MS: u64 = 3_000;

@@ -15,7 +15,7 @@ use plasmon_cluster::Slot;
 use plasmon_proto::ObjectId;
 
 use crate::event::{Class, Fate, Told};
-use crate::limits::{RETRY_MS, UNREACHABLE_MS};
+use crate::limits::{PREFETCH_MS, PREFETCHES_MAX, RETRY_MS, UNREACHABLE_MS};
 use crate::message::{Message, QuestionNo};
 use crate::record::Birth;
 use crate::time::{Mono, Timers};
@@ -66,6 +66,8 @@ struct Delete {
 #[derive(Clone, Copy, Debug, Default)]
 struct Want {
     seek: Option<Seek>,
+    /// Until when it is to be brought here, though no client waits for it.
+    prefetch: Option<Mono>,
     delete: Option<Delete>,
     verify: Option<Birth>,
     question: Option<Question>,
@@ -73,7 +75,10 @@ struct Want {
 
 impl Want {
     fn is_empty(&self) -> bool {
-        self.seek.is_none() && self.delete.is_none() && self.verify.is_none()
+        self.seek.is_none()
+            && self.prefetch.is_none()
+            && self.delete.is_none()
+            && self.verify.is_none()
     }
 
     /// Whether something is wanted that the question does not ask for.
@@ -133,6 +138,25 @@ impl Lookups {
         self.tidy(id);
     }
 
+    /// A client will need an object. What is not here after a minute without progress is given up;
+    /// so is what would be too much at a time.
+    pub(crate) fn prefetch(&mut self, cx: &mut Context<'_>, id: ObjectId) {
+        if self.wants.len() >= PREFETCHES_MAX && !self.wants.contains_key(&id) {
+            return;
+        }
+        let want = self.wants.entry(id).or_default();
+        want.prefetch = Some(cx.now.after_ms(PREFETCH_MS));
+        self.go_on(cx, id);
+    }
+
+    /// There is a copy here, or there will be one without this: nothing is to be brought.
+    pub(crate) fn arrived(&mut self, id: ObjectId) {
+        if let Some(want) = self.wants.get_mut(&id) {
+            want.prefetch = None;
+            self.tidy(id);
+        }
+    }
+
     pub(crate) fn delete(&mut self, cx: &mut Context<'_>, id: ObjectId, number: u64) {
         let deadline = cx.now.after_ms(UNREACHABLE_MS);
         self.wants.entry(id).or_default().delete = Some(Delete { number, deadline });
@@ -154,7 +178,8 @@ impl Lookups {
 
     /// The class in which clients of this node ask for an object.
     pub(crate) fn class_of(&self, id: &ObjectId) -> Option<Class> {
-        self.wants.get(id)?.seek.map(|seek| seek.class)
+        let want = self.wants.get(id)?;
+        want.seek.map(|seek| seek.class).or(want.prefetch.map(|_| Class::Prefetch))
     }
 
     /// The pull of an object has no source any more.
@@ -166,14 +191,19 @@ impl Lookups {
 
     /// A part of the copy arrived.
     pub(crate) fn progressed(&mut self, now: Mono, id: ObjectId) {
-        if let Some(Want { seek: Some(seek), .. }) = self.wants.get_mut(&id) {
+        let Some(Want { seek, prefetch, .. }) = self.wants.get_mut(&id) else { return };
+        if let Some(seek) = seek {
             seek.deadline = now.after_ms(UNREACHABLE_MS);
+        }
+        if let Some(until) = prefetch {
+            *until = now.after_ms(PREFETCH_MS);
         }
     }
 
     /// The clients that ask for an object end with this.
     pub(crate) fn fail(&mut self, cx: &mut Context<'_>, id: ObjectId, fate: Fate) {
         let Some(want) = self.wants.get_mut(&id) else { return };
+        want.prefetch = None;
         if let Some(Seek { number, .. }) = want.seek.take() {
             cx.out.tell(Told::Sought { id, number, fate });
         }
@@ -249,6 +279,7 @@ impl Lookups {
         while let Some(id) = self.timers.pop(cx.now) {
             let Some(want) = self.wants.get_mut(&id) else { continue };
             let stage = want.question.map(|question| question.stage);
+            want.prefetch = want.prefetch.filter(|until| *until > cx.now);
             if let Some(Delete { number, .. }) = want.delete.filter(|d| d.deadline <= cx.now) {
                 want.delete = None;
                 cx.out.tell(Told::DeleteUnreachable { id, number });
@@ -257,7 +288,9 @@ impl Lookups {
             if late && stage != Some(Stage::Watching) {
                 self.fail(cx, id, Fate::Unreachable);
             }
+            self.tidy(id);
             match stage {
+                _ if !self.wants.contains_key(&id) => {}
                 None => self.ask(cx, id),
                 Some(Stage::Home(home)) if !cx.view.is_live(home) => self.ask(cx, id),
                 Some(_) => self.send(cx, id),
@@ -285,13 +318,15 @@ impl Lookups {
     ) -> Option<Asked> {
         let want = self.wants.get_mut(&id)?;
         let question = want.question.filter(|question| question.no == no)?;
+        let seek = want.seek.filter(|_| question.seek.is_some()).map(|seek| seek.class);
         let asked = Asked {
-            seek: want.seek.filter(|_| question.seek.is_some()).map(|seek| seek.class),
+            seek: seek.or(want.prefetch.map(|_| Class::Prefetch)),
             delete: question.delete.filter(|_| want.delete.is_some()),
             verify: question.verify.and_then(|_| want.verify.take()),
         };
         want.delete = want.delete.filter(|delete| question.delete != Some(delete.number));
         want.question = None;
+        want.prefetch = want.prefetch.filter(|_| fate.is_none());
         if let (Some(seek), Some(number), Some(fate)) = (want.seek, question.seek, fate) {
             cx.out.tell(Told::Sought { id, number, fate });
             if fate == Fate::Absent {

@@ -8,6 +8,7 @@
 use plasmon_cluster::limits::NODES_MAX;
 use plasmon_cluster::{Epoch, GroupNo, ProtocolRange, Slot};
 use plasmon_proto::ObjectId;
+use plasmon_proto::parts::{self, Span};
 use plasmon_proto::pool_listing::{ListQuery, ListedPage};
 pub use plasmon_proto::pool_notice::PoolNotice;
 use serde::{Deserialize, Serialize};
@@ -445,6 +446,28 @@ pub enum Message {
         /// What happened.
         notices: Vec<PoolNotice>,
     },
+    /// Any node to primary: as [`Message::Find`], but the node will have no copy. Nothing is
+    /// remembered of the question.
+    Locate {
+        /// The object.
+        id: ObjectId,
+        /// Comes back in the answer.
+        question: QuestionNo,
+    },
+    /// Receiver to holder: as [`Message::Read`], of an object that is made of these spans, one
+    /// after the other.
+    ReadParts {
+        /// The number of the transfer.
+        transfer: TransferNo,
+        /// The object.
+        id: ObjectId,
+        /// Its incarnation.
+        birth: Birth,
+        /// What is wanted of its data and metadata.
+        spans: Vec<Span>,
+        /// The segments that are missing of the bytes of the spans.
+        ranges: Vec<SegmentRange>,
+    },
 }
 
 /// Why bytes are not an envelope.
@@ -536,6 +559,9 @@ impl Message {
             Self::Noticed { notices } => notices.len() <= NOTICES_MAX,
             Self::Opened { copy, .. } => copy.is_none_or(|(_, content)| content.is_movable()),
             Self::Read { ranges, .. } => ranges.len() <= READ_RANGES_MAX,
+            Self::ReadParts { spans, ranges, .. } => {
+                ranges.len() <= READ_RANGES_MAX && parts::bytes_of(spans).is_some()
+            }
             Self::Whole { bytes, .. } => bytes.0.len() as u64 <= INLINE_BYTES_MAX,
             Self::Yield { groups } | Self::Yielded { groups } | Self::Survey { groups } => {
                 groups.len() <= INVENTORY_ENTRIES_MAX
@@ -561,6 +587,7 @@ impl Message {
             | Self::ReadRefused { .. }
             | Self::EndRead { .. }
             | Self::Missing { .. }
+            | Self::Locate { .. }
             | Self::Watch { .. }
             | Self::Watching { .. }
             | Self::Where { .. }

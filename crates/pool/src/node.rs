@@ -17,6 +17,7 @@ use crate::message::{Answer, Envelope, HoldOutcome, Message, QuestionNo};
 use crate::notices::Notices;
 use crate::origin::{Commit, Overdue, Requests};
 use crate::outbox::Outbox;
+use crate::parts::{PartsReads, is_of_read};
 use crate::places::Places;
 use crate::pull::{Ended, Outcome, Pulls, Wish};
 use crate::record::{Birth, is_copies};
@@ -47,6 +48,7 @@ pub struct Node {
     listings: Listings,
     verifications: Verifications,
     notices: Notices,
+    parts: PartsReads,
     /// When to say again which hidden copies are held.
     held_due: Option<Mono>,
     /// What was last reported of draining nodes.
@@ -62,6 +64,7 @@ macro_rules! context {
 mod drains;
 mod listings;
 mod notices;
+mod parts;
 mod transfers;
 mod verify;
 mod vouching;
@@ -84,6 +87,7 @@ impl Node {
             listings: Listings::new(config.first_number()),
             verifications: Verifications::new(config.first_number()),
             notices: Notices::new(config.first_number()),
+            parts: PartsReads::new(config.first_number()),
             held_due: None,
             drains: Vec::new(),
         }
@@ -110,7 +114,7 @@ impl Node {
             Event::Arrived { transfer, segment, intact } => {
                 let arrived = self.pulls.arrived(context!(self, now), transfer, segment, intact);
                 if let Some((id, outcome)) = arrived {
-                    self.lookups.progressed(now, id);
+                    self.progressed(now, id);
                     self.pull_ended(now, outcome);
                 }
             }
@@ -129,7 +133,12 @@ impl Node {
             Event::Subscribe { .. } | Event::Unsubscribe { .. } | Event::Described { .. } => {
                 self.notice_event(now, event);
             }
-            Event::Moving(by) => self.pulls.moving(now, by, |id| self.lookups.progressed(now, id)),
+            Event::Prefetch(ids) => self.prefetch(now, &ids),
+            Event::Read { number, landing, request } => {
+                self.parts.begin(context!(self, now), &self.copies, (number, landing), request);
+            }
+            Event::EndRead(number) => self.end_read(now, number),
+            Event::Moving(by) => self.moving(now, by),
             Event::Time => {}
         }
         self.time(now);
@@ -148,6 +157,7 @@ impl Node {
             .chain(self.listings.next_deadline())
             .chain(self.verifications.next_deadline())
             .chain(self.notices.next_deadline())
+            .chain(self.parts.next_deadline())
             .chain(self.held_due)
             .min()
     }
@@ -170,8 +180,10 @@ impl Node {
         self.verifications.time_passed(context!(self, now));
         self.report_drains();
         self.notices.time_passed(context!(self, now));
+        self.parts.time_passed(context!(self, now), &self.copies);
         let lookups = &self.lookups;
-        let is_wanted = |wish: &Wish| wish.hold || lookups.class_of(&wish.id).is_some();
+        let is_wanted =
+            |wish: &Wish| wish.hold || wish.parts.is_some() || lookups.class_of(&wish.id).is_some();
         self.pulls.cancel_unwanted(context!(self, now), is_wanted);
         self.vouch(now);
         self.say_held(now);
@@ -219,6 +231,7 @@ impl Node {
             self.directory.link_up(now, peer);
             self.requests.ask_all(context!(self, now));
             self.lookups.ask_all(context!(self, now));
+            self.parts.ask_all(context!(self, now), &self.copies);
         } else {
             self.directory.link_down(peer);
             self.notices.link_down(context!(self, now), peer);
@@ -237,6 +250,7 @@ impl Node {
             self.notices.map_changed(context!(self, now));
             self.requests.ask_all(context!(self, now));
             self.lookups.ask_all(context!(self, now));
+            self.parts.ask_all(context!(self, now), &self.copies);
         }
     }
 
@@ -306,11 +320,13 @@ impl Node {
 
     /// A pull ended, or needs other sources.
     fn pull_ended(&mut self, now: Mono, outcome: Option<Outcome>) {
+        let outcome = outcome.and_then(|outcome| self.parts_ended(now, outcome));
         let Some(Outcome { wish, ended }) = outcome else { return };
         let Wish { id, birth, content, visible, hold, .. } = wish;
         match ended {
             Ended::Sealed => {
                 self.copies.insert(id, Copy { birth, content, visible, kept: hold });
+                self.lookups.arrived(id);
                 if hold {
                     self.send_held(now, id, birth, HoldOutcome::Held);
                 } else if id.home().is_some() {
@@ -356,7 +372,8 @@ impl Node {
             | Message::Held { .. }
             | Message::Gone { .. }
             | Message::Missing { .. }
-            | Message::Where { .. } => {
+            | Message::Where { .. }
+            | Message::Locate { .. } => {
                 if is_current {
                     self.directory.message(context!(self, now), from, message);
                 }
@@ -408,6 +425,7 @@ impl Node {
             Message::Open { .. }
             | Message::Opened { .. }
             | Message::Read { .. }
+            | Message::ReadParts { .. }
             | Message::ReadRefused { .. }
             | Message::Whole { .. }
             | Message::EndRead { .. } => self.transfer(now, from, message),
@@ -442,6 +460,9 @@ impl Node {
 
     /// An answer of the directory, or of the home of an id.
     fn answered(&mut self, now: Mono, id: ObjectId, question: QuestionNo, answer: Answer) {
+        if is_of_read(question) {
+            return self.parts_answered(now, (id, question), answer);
+        }
         let fate = match answer {
             Answer::Found { .. } => None,
             Answer::Absent => Some(Fate::Absent),
@@ -464,8 +485,8 @@ impl Node {
         match answer {
             Answer::Found { birth, content, sources, .. } => {
                 if let Some(class) = seek {
-                    let (visible, hold) = (true, false);
-                    let wish = Wish { id, birth, content, class, sources, visible, hold };
+                    let (visible, hold, parts) = (true, false, None);
+                    let wish = Wish { id, birth, content, class, sources, visible, hold, parts };
                     self.found(now, wish);
                 }
             }
@@ -484,9 +505,10 @@ impl Node {
         match self.copies.get(&id) {
             Some(copy) if copy.birth == birth => {
                 self.copies.publish(&mut self.out, id, birth);
+                self.lookups.arrived(id);
             }
             // This node's own object of the id, which will be refused. Then it is asked again.
-            Some(_) => {}
+            Some(_) => self.lookups.arrived(id),
             None => {
                 if self.pulls.get(&id).is_some_and(|other| other.birth != birth) {
                     self.pulls.cancel(context!(self, now), id);
@@ -513,8 +535,8 @@ impl Node {
         match message {
             Message::Hold { id, birth, content, sources, live } => {
                 let class = if live { Class::Repair } else { Class::Replica };
-                let (visible, hold) = (live, true);
-                let wish = Wish { id, birth, content, class, sources, visible, hold };
+                let (visible, hold, parts) = (live, true, None);
+                let wish = Wish { id, birth, content, class, sources, visible, hold, parts };
                 self.hold(now, wish);
             }
             Message::Publish { id, birth } => {
@@ -587,6 +609,7 @@ impl Node {
 
     /// Whether nothing is under way for the clients of this node or of others.
     pub fn is_idle(&self) -> bool {
-        self.lookups.is_idle() && self.pulls.is_idle() && self.serves.is_idle()
+        let is_idle = self.lookups.is_idle() && self.pulls.is_idle() && self.serves.is_idle();
+        is_idle && self.parts.is_idle()
     }
 }

@@ -17,9 +17,11 @@
 mod segments;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use plasmon_cluster::Slot;
 use plasmon_proto::ObjectId;
+use plasmon_proto::parts::Span;
 
 use crate::event::{Class, Effect, Ticket};
 use crate::limits::{
@@ -46,6 +48,17 @@ pub(crate) struct Wish {
     pub(crate) visible: bool,
     /// Whether a primary asked this node to hold it.
     pub(crate) hold: bool,
+    /// Of a pull that brings no copy: the object that it reads parts of. The id is that of its
+    /// landing then.
+    pub(crate) parts: Option<PartsOf>,
+}
+
+/// What a pull brings instead of a whole object.
+#[derive(Clone, Debug)]
+pub(crate) struct PartsOf {
+    /// The object; the pull has the id of its landing.
+    pub(crate) of: ObjectId,
+    pub(crate) spans: Arc<Vec<Span>>,
 }
 
 /// How a pull ended.
@@ -321,7 +334,16 @@ impl Pulls {
         if !is_inline {
             cx.out.effect(Effect::Accept { transfer: no, ticket: *ticket, source, segments });
         }
-        cx.send(source, Message::Read { transfer: no, id, birth, ranges });
+        cx.send(
+            source,
+            match &pull.wish.parts {
+                None => Message::Read { transfer: no, id, birth, ranges },
+                Some(PartsOf { of, spans }) => {
+                    let (id, spans) = (*of, spans.to_vec());
+                    Message::ReadParts { transfer: no, id, birth, spans, ranges }
+                }
+            },
+        );
         None
     }
 
@@ -482,7 +504,8 @@ impl Pulls {
         if let Stage::Reading(Reading { transfer: Some((_, holder)), .. }) = pull.stage
             && is_gone
         {
-            let birth = pull.wish.birth;
+            let Wish { id, birth, .. } = pull.wish;
+            let id = pull.wish.parts.as_ref().map_or(id, |parts| parts.of);
             cx.send_to_primary(&id, Message::Missing { id, birth, holder });
         }
         self.read(cx, id)

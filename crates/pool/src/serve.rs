@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use plasmon_cluster::Slot;
 use plasmon_proto::ObjectId;
+use plasmon_proto::parts::{self, Span};
 
 use crate::copies::Copies;
 use crate::event::Effect;
 use crate::limits::{INLINE_BYTES_MAX, SERVES_PER_OBJECT_MAX, SERVES_PER_PEER_MAX};
 use crate::message::{InlineBytes, Message, ReadRefusal, SegmentRange, TransferNo};
-use crate::record::Birth;
+use crate::record::{Birth, Content};
 use crate::view::Context;
 
 /// What a node asks to read.
@@ -18,7 +19,18 @@ pub(crate) struct Read {
     pub(crate) transfer: TransferNo,
     pub(crate) id: ObjectId,
     pub(crate) birth: Birth,
+    /// What is read of the object; `None`: all of it.
+    pub(crate) spans: Option<Vec<Span>>,
     pub(crate) ranges: Vec<SegmentRange>,
+}
+
+/// How many bytes are read of an object; `None` where it does not have them.
+fn bytes_read(content: &Content, spans: Option<&[Span]>) -> Option<u64> {
+    let Some(spans) = spans else { return Some(content.bytes()) };
+    // The attributes of a copy are this node's own.
+    let end = content.data_bytes.saturating_add(content.metadata_bytes.into());
+    let is_within = spans.last().is_none_or(|last| last.end() <= end);
+    parts::bytes_of(spans).filter(|_| is_within)
 }
 
 /// The transfers that this node serves. Bytes of an incarnation cannot be wrong, so this needs
@@ -30,20 +42,23 @@ pub(crate) struct Serves {
 
 impl Serves {
     pub(crate) fn read(&mut self, cx: &mut Context<'_>, copies: &Copies, peer: Slot, read: Read) {
-        let Read { transfer, id, birth, ranges } = read;
+        let Read { transfer, id, birth, spans, ranges } = read;
         let key = (peer, transfer);
         let of_object = self.under_way.values().filter(|other| **other == id).count();
         let of_peer = self.under_way.keys().filter(|(other, _)| *other == peer).count();
         let is_full = of_object >= SERVES_PER_OBJECT_MAX || of_peer >= SERVES_PER_PEER_MAX;
-        let refusal = match copies.of(&id, birth) {
+        let found = copies.of(&id, birth);
+        let bytes = found.and_then(|copy| bytes_read(&copy.content, spans.as_deref()));
+        let refusal = match bytes {
+            // Not here, or not so long.
             None => ReadRefusal::Absent,
             Some(_) if is_full && !self.under_way.contains_key(&key) => ReadRefusal::Busy,
-            Some(copy) => {
+            Some(bytes) => {
                 self.under_way.insert(key, id);
-                return cx.out.effect(if copy.content.bytes() <= INLINE_BYTES_MAX {
-                    Effect::Fetch { peer, transfer, id, birth }
+                return cx.out.effect(if bytes <= INLINE_BYTES_MAX {
+                    Effect::Fetch { peer, transfer, id, birth, spans }
                 } else {
-                    Effect::Serve { peer, transfer, id, birth, ranges }
+                    Effect::Serve { peer, transfer, id, birth, spans, ranges }
                 });
             }
         };
@@ -96,14 +111,13 @@ mod tests {
     use crate::config::Config;
     use crate::copies::Copy;
     use crate::outbox::Outbox;
-    use crate::record::Content;
     use crate::time::Mono;
     use crate::view::View;
 
     fn read(number: u64) -> Read {
         let birth = Birth { slot: Slot(0), boot: 1, serial: 1 };
         let (id, ranges) = (ObjectId::pooled([1; 12], None), Vec::new());
-        Read { transfer: TransferNo(number), id, birth, ranges }
+        Read { transfer: TransferNo(number), id, birth, spans: None, ranges }
     }
 
     #[test]
@@ -145,6 +159,34 @@ mod tests {
         assert!(serves.is_idle());
         let refusal = ReadRefusal::Absent;
         assert_eq!(cx.out.remote[&Slot(1)], [Message::ReadRefused { transfer, refusal }]);
+    }
+
+    #[test]
+    fn parts_are_served_when_the_object_has_all_of_them() {
+        let view = View::new(Config::new(Slot(0), 1, 1, 1 << 20));
+        let (mut out, mut serves, mut copies) =
+            (Outbox::default(), Serves::default(), Copies::default());
+        let cx = &mut Context { now: Mono(0), view: &view, out: &mut out };
+        let Read { id, birth, .. } = read(0);
+        let content = Content { data_bytes: 1 << 20, metadata_bytes: 5, ..Content::default() };
+        copies.insert(id, Copy { birth, content, visible: true, kept: true });
+        let end = (1 << 20) + 5;
+        let mut asked = 0;
+        let mut ask = |spans: &[(u64, u64)]| {
+            asked += 1;
+            let spans = spans.iter().map(|&(offset, bytes)| Span { offset, bytes }).collect();
+            serves.read(cx, &copies, Slot(1), Read { spans: Some(spans), ..read(asked) });
+            serves.end(cx, Slot(1), TransferNo(asked));
+            std::mem::take(&mut cx.out.effects).into_iter().next()
+        };
+        let small = ask(&[(3, 1), (end - INLINE_BYTES_MAX + 1, INLINE_BYTES_MAX - 1)]);
+        assert!(matches!(small, Some(Effect::Fetch { spans: Some(_), .. })), "{small:?}");
+        let large = ask(&[(3, 1), (end - INLINE_BYTES_MAX, INLINE_BYTES_MAX)]);
+        assert!(matches!(large, Some(Effect::Serve { spans: Some(_), .. })), "{large:?}");
+        for wrong in [&[(end - 1, 2)][..], &[(u64::MAX, 1)], &[(5, 1), (4, 1)], &[(0, 0)]] {
+            assert_eq!(ask(wrong), None, "{wrong:?}");
+        }
+        assert!(serves.is_idle());
     }
 
     #[test]

@@ -17,7 +17,8 @@ pub(crate) fn entries<'a>(
     pulls: &'a Pulls,
     requests: &'a Requests,
 ) -> impl Iterator<Item = CopyEntry> + 'a {
-    let pulls = pulls.iter().map(|wish| {
+    let copies_to_be = pulls.iter().filter(|wish| wish.parts.is_none());
+    let pulls = copies_to_be.map(|wish| {
         let Wish { id, birth, content, hold: kept, .. } = *wish;
         CopyEntry { id, birth, content, standing: Standing::Arriving, kept }
     });

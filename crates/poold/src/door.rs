@@ -7,10 +7,13 @@
 //!                                    └── names of the nodes, from the map
 //! ```
 //!
+//! Programs read parts of objects here, too (`reads.rs`), and have objects brought here.
+//!
 //! The core only passes questions on, and never waits for a connection: an answer has its place in
 //! a channel. Bytes that are no request end their connection, and nothing else.
 
 mod notices;
+mod reads;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -28,6 +31,7 @@ use plasmon_pool::record::{Found, Place};
 use plasmon_pool::verify::{NodeTally, Verified};
 use plasmon_proto::ObjectId;
 use plasmon_proto::frame;
+use plasmon_proto::limits::REQUEST_IDS_MAX;
 use plasmon_proto::pool_admin::{
     LIST_WITHOUT_MAX, NODES_PER_PAGE, ObjectPlace, ObjectRecord, REFUSED_MAX, Reply, Request,
     Standing, Verification, VerifiedNode, socket_of,
@@ -38,6 +42,7 @@ use plasmon_shm::socket_folder;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{Shutdown, shutdown};
 
+use self::reads::Handed;
 use crate::core::{Asker, Listing};
 
 /// Connections at one time; a further one is ended at once.
@@ -163,6 +168,7 @@ fn serve(connection: &Connection, node: &Asker) {
         return;
     }
     let mut bytes = Vec::new();
+    let mut handed = Handed::new(node);
     loop {
         let Ok(message) = connection.recv(&mut bytes, true) else { return };
         let is_request = message.bytes > 0 && !message.truncated && message.fds.is_empty();
@@ -177,10 +183,13 @@ fn serve(connection: &Connection, node: &Asker) {
             }
             return;
         }
-        let sent = answer(node, request).is_some_and(|reply| {
-            frame::encode_admin_reply(number, &reply)
-                .is_ok_and(|reply| connection.send(&reply, &[]).is_ok())
-        });
+        let reply = match request {
+            Request::Read(read) => handed.read(connection, read).map(Reply::Read),
+            other => answer(node, other),
+        };
+        let Some(reply) = reply else { return };
+        let sent = frame::encode_admin_reply(number, &reply)
+            .is_ok_and(|reply| connection.send(&reply, &[]).is_ok());
         if !sent {
             return;
         }
@@ -211,6 +220,11 @@ fn answer(node: &Asker, request: Request) -> Option<Reply> {
         }
         // It ends with its connection, and so has no single reply.
         Request::Subscribe(_) => return None,
+        Request::Prefetch(ids) if ids.len() <= REQUEST_IDS_MAX => {
+            node.prefetch(ids);
+            Reply::Prefetching
+        }
+        Request::Prefetch(_) | Request::Read(_) => return None,
     })
 }
 

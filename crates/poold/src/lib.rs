@@ -40,6 +40,7 @@ pub mod node_store;
 mod poll;
 mod program;
 mod random;
+mod spans;
 pub mod store;
 
 pub use program::run;

@@ -10,6 +10,12 @@ pub trait Source: Send + Sync {
 
     /// So many bytes from there on, of one segment; none if they are not all there.
     fn part(&self, offset: u64, bytes: usize) -> &[u8];
+
+    /// Puts so many bytes from there on together, where they do not lie in one piece; whether they
+    /// are all there.
+    fn gather(&self, _offset: u64, _bytes: usize, _into: &mut Vec<u8>) -> bool {
+        false
+    }
 }
 
 /// Memory for a copy that is brought here. It is lent to one mover at a time.

@@ -41,7 +41,8 @@ pub trait Store: Send {
     /// Sends what it was told. The core calls this at the end of each turn.
     fn flush(&mut self);
 
-    /// Makes memory for a copy; answered with [`StoreEvent::Landed`].
+    /// Makes memory for a copy, or for parts where the id is not of a pool; answered with
+    /// [`StoreEvent::Landed`].
     fn land(&mut self, request: LandingRequest);
 
     /// The copy in this memory is complete.
@@ -49,6 +50,9 @@ pub trait Store: Send {
 
     /// The memory is not needed any more.
     fn abandon(&mut self, ticket: Ticket, landing: BoxedLanding);
+
+    /// Deletes local objects with parts, as far as they are still there. Their readers keep them.
+    fn delete(&mut self, ids: Vec<ObjectId>);
 
     /// Opens a copy of this incarnation, if it is here; answered with [`StoreEvent::Opened`] and
     /// this number.
@@ -92,6 +96,9 @@ pub enum StoreEvent {
     Ready,
     /// The memory for a copy, of exactly the bytes of its content; `None` where there is no room.
     Landed(Ticket, Option<BoxedLanding>),
+    /// Whether the local object of this id is sealed, or could not be: the answer to
+    /// [`Store::seal`] of one with parts.
+    Sealed(ObjectId, bool),
     /// A copy that was opened, pinned as long as the value lives; `None` where it is not here.
     Opened(u64, Option<SharedSource>),
     /// A page of a namespace; `None` where the store cannot say now what is there.
@@ -105,6 +112,9 @@ impl std::fmt::Debug for StoreEvent {
         match self {
             Self::Call(call) => f.debug_tuple("Call").field(call).finish(),
             Self::Ready => f.write_str("Ready"),
+            Self::Sealed(id, is_sealed) => {
+                f.debug_tuple("Sealed").field(id).field(is_sealed).finish()
+            }
             Self::Opened(number, source) => {
                 f.debug_tuple("Opened").field(number).field(&source.is_some()).finish()
             }

@@ -7,6 +7,7 @@
 //! * [`message`]: the messages between clients and the daemon on the socket.
 //! * [`pool`]: what a store and the pool daemon beside it tell each other.
 //! * [`pool_admin`]: what an operator sees of a pool.
+//! * [`parts`]: parts of pooled objects that a program asks the pool daemon for.
 //! * [`pool_listing`]: listings of a namespace over all nodes of a pool.
 //! * [`pool_notice`]: births and ends of the named objects of a pool.
 //! * [`request`]: for each request, the clients that may make it, its cost and its limits.
@@ -28,6 +29,7 @@ pub mod id;
 pub mod limits;
 pub mod message;
 pub mod object;
+pub mod parts;
 pub mod pool;
 pub mod pool_admin;
 pub mod pool_listing;

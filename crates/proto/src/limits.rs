@@ -57,6 +57,13 @@ pub const SEGMENT_BYTES: u64 = 1 << 20;
 /// Segments of the largest object that moves between nodes.
 pub const SEGMENTS_MAX: u64 = 1 << 24;
 
+/// Spans of an object that are read with one request: they fit a frame. A program that wants more
+/// asks several times.
+pub const PARTS_SPANS_MAX: usize = 4096;
+
+/// Ranges of an object that a program reads with one call.
+pub const READ_RANGES_MAX: usize = 1 << 16;
+
 /// Calls that wait for a pool daemon that does not read them, before it is disconnected; it is told
 /// what is here when it comes back.
 pub const CALLS_QUEUED_MAX: usize = 1 << 20;

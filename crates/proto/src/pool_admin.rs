@@ -2,7 +2,8 @@
 //!
 //! The command makes nodes and status from what etcd says. Where objects are it asks the pool
 //! daemon of its machine, at a socket of its own beside the store's ([`socket_of`]): each message
-//! is a frame ([`crate::frame`]), and each request has one reply.
+//! is a frame ([`crate::frame`]), and each request has one reply. Programs read parts of objects
+//! there ([`crate::parts`]), and have objects brought here.
 
 use std::fmt;
 
@@ -11,6 +12,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::id::ObjectId;
+use crate::parts::{ReadReply, ReadRequest};
 use crate::pool::{Birth, Slot};
 use crate::pool_listing::{ListQuery, ListedPage};
 use crate::pool_notice::NamesFilter;
@@ -56,6 +58,11 @@ pub enum Request {
     /// [`crate::message::Reply::Done`], and then come [`crate::message::Push::NamedNotices`] and
     /// [`crate::message::Push::NoticesLost`].
     Subscribe(NamesFilter),
+    /// Bring parts of an object here.
+    Read(ReadRequest),
+    /// Bring these objects here, at most [`crate::limits::REQUEST_IDS_MAX`]; the answer does not
+    /// wait for them.
+    Prefetch(Vec<ObjectId>),
 }
 
 /// What a pool daemon answers.
@@ -76,6 +83,10 @@ pub enum Reply {
     },
     /// What was found.
     Verify(Box<Verification>),
+    /// What became of a read.
+    Read(ReadReply),
+    /// The objects are brought here, as far as they exist and there is room.
+    Prefetching,
 }
 
 /// Nodes in one reply: the largest fit into a frame.

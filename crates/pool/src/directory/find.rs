@@ -34,6 +34,19 @@ pub(super) fn received(
     cx.send(from, Message::Answered { id, question, answer });
 }
 
+/// A node asks where an object is, of which it will have no copy.
+pub(super) fn located(
+    led: &Led,
+    cx: &mut Context<'_>,
+    from: Slot,
+    id: ObjectId,
+    question: QuestionNo,
+) {
+    if let Some(answer) = answer(led, cx, from, &id) {
+        cx.send(from, Message::Answered { id, question, answer });
+    }
+}
+
 /// An operator asks where an object is.
 pub(super) fn told(
     led: &Led,

@@ -74,6 +74,8 @@ fn messages() -> Vec<Message> {
         Message::Watch { question, on: true },
         Message::Watching { question },
         Message::Noticed { notices: vec![notice()] },
+        Message::Locate { id, question },
+        read_parts(1),
     ]
 }
 
@@ -116,6 +118,18 @@ fn place() -> Place {
     let found = Found { birth, content, copies: 2, copies_min: 1, holders, caches };
     let standing = plasmon_proto::pool_admin::Standing::Live;
     Place { standing, found: Some(found), primary: Some(Slot(1)) }
+}
+
+fn read_parts(count: u64) -> Message {
+    let (id, birth, transfer) = (id(), birth(), TransferNo(10));
+    let spans = (0..count).map(|at| Span { offset: 3 + at * 300, bytes: 300 }).collect();
+    Message::ReadParts {
+        transfer,
+        id,
+        birth,
+        spans,
+        ranges: vec![SegmentRange { first: 1, count: 2 }],
+    }
 }
 
 fn envelope(messages: Vec<Message>) -> Envelope {
@@ -169,6 +183,8 @@ fn the_bytes_of_messages_stay_as_they_are() {
         "220901".to_owned(),
         "2309".to_owned(),
         format!("2401{id}02030402406e0174ac020101"),
+        format!("25{id}09"),
+        format!("260a{id}0203040103ac02010102"),
     ];
     assert_eq!(messages().len(), golden.len());
     for (message, golden) in messages().into_iter().zip(golden) {
@@ -252,6 +268,9 @@ fn lists_and_numbers_at_and_past_their_limits() {
     let read = |count| Message::Read { transfer: TransferNo(1), id, birth, ranges: ranges(count) };
     assert_eq!(check(read(READ_RANGES_MAX)), Ok(()));
     assert!(check(read(READ_RANGES_MAX + 1)).is_err());
+    let most = plasmon_proto::limits::PARTS_SPANS_MAX as u64;
+    assert_eq!(check(read_parts(most)), Ok(()));
+    assert!(check(read_parts(most + 1)).is_err());
     let commit =
         |id, copies| Message::Commit { id, birth, content: content(), copies, copies_min: 1 };
     assert_eq!(check(commit(id, 8)), Ok(()));

@@ -5,6 +5,7 @@ use plasmon_proto::ObjectId;
 
 use super::Node;
 use crate::message::{Answer, Message, QuestionNo, ReadRefusal};
+use crate::parts::is_of_read;
 use crate::serve::Read;
 use crate::time::Mono;
 use crate::view::Context;
@@ -42,11 +43,18 @@ impl Node {
                 let answer = Answer::Found { birth, content, sources, keeps };
                 self.answered(now, id, question, answer);
             }
+            Message::Opened { question, copy: None, .. } if is_of_read(question) => {
+                self.parts.not_opened(context!(self, now), question);
+            }
             Message::Opened { id, question, copy: None } => {
                 self.lookups.not_opened(context!(self, now), id, question);
             }
             Message::Read { transfer, id, birth, ranges } => {
-                let read = Read { transfer, id, birth, ranges };
+                let read = Read { transfer, id, birth, spans: None, ranges };
+                self.serves.read(context!(self, now), &self.copies, from, read);
+            }
+            Message::ReadParts { transfer, id, birth, spans, ranges } => {
+                let read = Read { transfer, id, birth, spans: Some(spans), ranges };
                 self.serves.read(context!(self, now), &self.copies, from, read);
             }
             Message::ReadRefused { transfer, refusal } => {
@@ -60,7 +68,7 @@ impl Node {
             Message::Whole { transfer, bytes } => {
                 let cx = context!(self, now);
                 if let Some((id, outcome)) = self.pulls.whole(cx, (from, transfer), bytes) {
-                    self.lookups.progressed(now, id);
+                    self.progressed(now, id);
                     self.pull_ended(now, outcome);
                 }
             }

@@ -35,8 +35,8 @@ impl Bench {
         let content = Content { data_bytes, ..Content::default() };
         let birth = Birth { slot: Slot(1), boot: 1, serial: u64::from(number) };
         let (id, sources) = (id(number), vec![Slot(1), Slot(2)]);
-        let (visible, hold) = (true, false);
-        let wish = Wish { id, birth, content, class, sources, visible, hold };
+        let (visible, hold, parts) = (true, false, None);
+        let wish = Wish { id, birth, content, class, sources, visible, hold, parts };
         assert!(self.with(|pulls, cx| pulls.begin(cx, wish)));
     }
 

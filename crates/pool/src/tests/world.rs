@@ -356,10 +356,10 @@ impl World {
             Effect::Abandon(ticket) => {
                 self.machines[at].store.landings.remove(&ticket);
             }
-            Effect::Serve { peer, transfer, id, birth, ranges } => {
+            Effect::Serve { peer, transfer, id, birth, ranges, .. } => {
                 self.serve(at, (peer, transfer), (id, birth), &ranges);
             }
-            Effect::Fetch { peer, transfer, id, birth } => {
+            Effect::Fetch { peer, transfer, id, birth, .. } => {
                 self.fetch(at, (peer, transfer), (id, birth));
             }
             Effect::Fill { ticket, bytes } => self.machines[at].store.fill(ticket, &bytes.0)?,
@@ -387,6 +387,8 @@ impl World {
             Effect::Subscribed { number } => self.subscribed(number)?,
             Effect::Notice(notice) => self.notice(at, Some(&notice))?,
             Effect::NoticesLost => self.notice(at, None)?,
+            // No program reads parts here.
+            Effect::Read { .. } => {}
             Effect::Report { group, since } => {
                 if self.machines[at].reaches_etcd {
                     let primary = self.machines[at].slot();

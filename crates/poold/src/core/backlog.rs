@@ -82,6 +82,7 @@ fn object_of(effect: &Effect) -> Option<ObjectId> {
         | Effect::Abandon(_)
         | Effect::EndServe { .. }
         | Effect::Report { .. }
+        | Effect::Read { .. }
         | Effect::ListHere { .. }
         | Effect::Listed { .. }
         | Effect::Subscribed { .. }
@@ -130,7 +131,7 @@ mod tests {
         let birth = Birth { slot: Slot(0), boot: 1, serial: 1 };
         let serve = |peer, number| {
             let (peer, transfer, ranges) = (Slot(peer), TransferNo(number), Vec::new());
-            Effect::Serve { peer, transfer, id, birth, ranges }
+            Effect::Serve { peer, transfer, id, birth, spans: None, ranges }
         };
         let mut backlog = Backlog::default();
         backlog.begin(id);

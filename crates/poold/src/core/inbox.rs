@@ -6,6 +6,7 @@ use std::sync::mpsc::{Sender, SyncSender};
 use plasmon_pool::record::Place;
 use plasmon_pool::verify::Verified;
 use plasmon_proto::ObjectId;
+use plasmon_proto::parts::{ReadReply, ReadRequest};
 
 use super::listings::ListQuestion;
 use super::subscribers::Subscriber;
@@ -29,6 +30,14 @@ pub(super) enum Incoming {
     Subscribe(Subscriber),
     /// A program that subscribed is gone.
     Unsubscribe(u64),
+    /// A program will need these objects.
+    Prefetch(Vec<ObjectId>),
+    /// A program reads parts of an object, by this number.
+    Read(u64, Box<ReadRequest>, SyncSender<ReadReply>),
+    /// It does not want them any more.
+    EndRead(u64),
+    /// These local objects are not needed any more.
+    Delete(Vec<ObjectId>),
     End,
 }
 

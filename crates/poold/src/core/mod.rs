@@ -21,6 +21,7 @@ mod inbox;
 mod landings;
 mod listings;
 mod openings;
+mod reads;
 mod run;
 mod subscribers;
 mod subscription;
@@ -28,6 +29,7 @@ mod subscription;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, channel};
 use std::thread::JoinHandle;
 
@@ -38,6 +40,7 @@ use plasmon_net::tcp::TcpListener;
 use plasmon_pool::record::Place;
 use plasmon_pool::verify::Verified;
 use plasmon_proto::ObjectId;
+use plasmon_proto::parts::{ReadReply, ReadRequest};
 use plasmon_proto::pool_listing::ListQuery;
 use plasmon_proto::pool_notice::NamesFilter;
 
@@ -76,6 +79,8 @@ pub struct Asker {
     inbox: Inbox,
     membership: Observer,
     subscriptions: Numbers,
+    /// The number of the last read.
+    read: Arc<AtomicU64>,
 }
 
 impl Asker {
@@ -99,6 +104,30 @@ impl Asker {
     pub fn subscribe(&self, filter: NamesFilter) -> Option<PoolSubscription> {
         PoolSubscription::begin(&self.subscriptions, self.inbox.clone(), filter)
     }
+    /// Has objects brought here that programs will need.
+    pub fn prefetch(&self, ids: Vec<ObjectId>) {
+        self.inbox.put(Incoming::Prefetch(ids));
+    }
+
+    /// Reads parts of an object, which keep the limits; the number of the read. The local object of
+    /// an answer is the caller's. Without an answer the sender is dropped, as in
+    /// [`ask`](Self::ask).
+    pub fn read(&self, request: ReadRequest, answer: SyncSender<ReadReply>) -> u64 {
+        // Only that all numbers differ matters.
+        let number = self.read.fetch_add(1, Ordering::Relaxed);
+        self.inbox.put(Incoming::Read(number, Box::new(request), answer));
+        number
+    }
+
+    /// Ends a read that is not wanted any more. If it has an answer, its object is deleted.
+    pub fn end_read(&self, number: u64) {
+        self.inbox.put(Incoming::EndRead(number));
+    }
+
+    /// Deletes local objects of answers.
+    pub fn delete(&self, ids: Vec<ObjectId>) {
+        self.inbox.put(Incoming::Delete(ids));
+    }
 
     /// What etcd says of the pool, as far as this node has seen it.
     pub fn pool(&self) -> Snapshot {
@@ -111,6 +140,7 @@ impl Asker {
 pub struct Pool {
     inbox: Inbox,
     membership: Observer,
+    read: Arc<AtomicU64>,
     address: SocketAddr,
     subscriptions: Numbers,
     thread: Option<JoinHandle<Option<Membership>>>,
@@ -157,8 +187,9 @@ impl Pool {
         );
         let run = move || core.run();
         let thread = std::thread::Builder::new().name("pool-core".to_owned()).spawn(run)?;
-        let subscriptions = Numbers::default();
-        Ok(Self { inbox, membership: observer, address, subscriptions, thread: Some(thread) })
+        let (subscriptions, read) = (Numbers::default(), Arc::default());
+        let membership = observer;
+        Ok(Self { inbox, membership, read, address, subscriptions, thread: Some(thread) })
     }
 
     /// What asks this node.
@@ -166,6 +197,7 @@ impl Pool {
         Asker {
             inbox: self.inbox.clone(),
             membership: self.membership.clone(),
+            read: self.read.clone(),
             subscriptions: self.subscriptions.clone(),
         }
     }

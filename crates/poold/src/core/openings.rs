@@ -4,12 +4,15 @@
 //! to its receiver. What is opened for such a transfer is closed at once.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use plasmon_cluster::Slot;
 use plasmon_pool::message::{InlineBytes, SegmentRange, TransferNo};
+use plasmon_proto::parts::Span;
 
 use crate::memory::SharedSource;
 use crate::movers::Serve;
+use crate::spans::Spans;
 
 /// What the store is opening copies for, by the number of the question.
 #[derive(Debug, Default)]
@@ -22,6 +25,8 @@ pub(super) struct Openings {
 struct Opening {
     peer: Slot,
     transfer: TransferNo,
+    /// What is wanted of the copy; `None`: all of it.
+    spans: Option<Vec<Span>>,
     wanted: Wanted,
 }
 
@@ -32,6 +37,27 @@ pub(super) enum Wanted {
     Segments(Vec<SegmentRange>),
     /// The whole of a small object, in a message.
     Whole,
+}
+
+/// What is made of a copy: these parts of it, or all.
+fn made_of(source: SharedSource, spans: Option<Vec<Span>>) -> SharedSource {
+    match spans {
+        Some(spans) => Arc::new(Spans::new(source, spans)),
+        None => source,
+    }
+}
+
+/// All bytes of a small source; `None` where they are not all there.
+fn whole(source: &SharedSource) -> Option<InlineBytes> {
+    let (mut bytes, length) = (Vec::new(), source.bytes() as usize);
+    let part = source.part(0, length);
+    let is_there = if part.len() == length {
+        bytes.extend_from_slice(part);
+        true
+    } else {
+        source.gather(0, length, &mut bytes)
+    };
+    is_there.then_some(InlineBytes(bytes))
 }
 
 /// What is to be done with a copy that was opened.
@@ -47,10 +73,15 @@ pub(super) enum Opened {
 impl Openings {
     /// A copy is opened for a transfer; the number of the question. It takes the place of an
     /// earlier one for the same transfer.
-    pub(super) fn begin(&mut self, peer: Slot, transfer: TransferNo, wanted: Wanted) -> u64 {
+    pub(super) fn begin(
+        &mut self,
+        (peer, transfer): (Slot, TransferNo),
+        spans: Option<Vec<Span>>,
+        wanted: Wanted,
+    ) -> u64 {
         self.end(peer, transfer);
         self.last += 1;
-        self.pending.insert(self.last, Opening { peer, transfer, wanted });
+        self.pending.insert(self.last, Opening { peer, transfer, spans, wanted });
         self.last
     }
 
@@ -67,24 +98,22 @@ impl Openings {
     /// The store has opened a copy, or does not have it any more: what is to be done, if it is
     /// still wanted.
     pub(super) fn opened(&mut self, number: u64, source: Option<SharedSource>) -> Option<Opened> {
-        let Opening { peer, transfer, wanted } = self.pending.remove(&number)?;
-        Some(match (wanted, source) {
-            (_, None) => Opened::Gone { peer, transfer },
-            (Wanted::Segments(ranges), Some(source)) => {
-                Opened::Serve(Serve { peer, transfer, source, ranges })
-            }
-            (Wanted::Whole, Some(source)) => {
-                let bytes = InlineBytes(source.part(0, source.bytes() as usize).to_vec());
-                Opened::Whole { peer, transfer, bytes }
-            }
+        let Opening { peer, transfer, spans, wanted } = self.pending.remove(&number)?;
+        let Some(source) = source.map(|source| made_of(source, spans)) else {
+            return Some(Opened::Gone { peer, transfer });
+        };
+        Some(match wanted {
+            Wanted::Segments(ranges) => Opened::Serve(Serve { peer, transfer, source, ranges }),
+            Wanted::Whole => match whole(&source) {
+                Some(bytes) => Opened::Whole { peer, transfer, bytes },
+                None => Opened::Gone { peer, transfer },
+            },
         })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::memory::Source;
 
@@ -105,7 +134,8 @@ mod tests {
         let mut openings = Openings::default();
         let source = || Some(Arc::new(Empty) as SharedSource);
         let begin = |openings: &mut Openings, peer, transfer| {
-            openings.begin(Slot(peer), TransferNo(transfer), Wanted::Segments(Vec::new()))
+            let name = (Slot(peer), TransferNo(transfer));
+            openings.begin(name, None, Wanted::Segments(Vec::new()))
         };
         let first = begin(&mut openings, 1, 1);
         let again = begin(&mut openings, 1, 1);
@@ -129,13 +159,19 @@ mod tests {
     fn a_receiver_is_told_that_a_copy_is_gone_whatever_its_size() {
         let mut openings = Openings::default();
         for wanted in [Wanted::Segments(Vec::new()), Wanted::Whole] {
-            let number = openings.begin(Slot(3), TransferNo(2), wanted);
+            let number = openings.begin((Slot(3), TransferNo(2)), None, wanted);
             let opened = openings.opened(number, None);
             assert!(matches!(
                 opened,
                 Some(Opened::Gone { peer: Slot(3), transfer: TransferNo(2) })
             ));
         }
+
+        // Parts that the copy does not have are as good as a copy that is gone.
+        let spans = Some(vec![Span { offset: 0, bytes: 1 }]);
+        let beyond = openings.begin((Slot(3), TransferNo(2)), spans, Wanted::Whole);
+        let opened = openings.opened(beyond, Some(Arc::new(Empty)));
+        assert!(matches!(opened, Some(Opened::Gone { .. })));
         assert!(openings.pending.is_empty());
     }
 }

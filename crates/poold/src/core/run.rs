@@ -21,6 +21,7 @@ use super::inbox::Incoming;
 use super::landings::{Accepted, After, Closed, Ending, Landings};
 use super::listings::{ListQuestion, Listings};
 use super::openings::{Opened, Openings, Wanted};
+use super::reads::Reads;
 use super::subscribers::{Subscriber, Subscribers};
 use crate::clock::now_us;
 use crate::links::{self, Links};
@@ -29,6 +30,8 @@ use crate::memory::BoxedLanding;
 use crate::movers::{Done, Movers};
 use crate::poll::{Poll, Waker};
 use crate::store::{LandingRequest, SealOptions, Store, StoreEvent};
+
+mod parts;
 
 /// The number of the waker in the poll.
 pub(super) const WAKER: u64 = 0;
@@ -91,6 +94,7 @@ pub(super) struct Core {
     question: u64,
     listings: Listings,
     subscribers: Subscribers,
+    reads: Reads,
     /// Whether the store has told every copy: before that the node would answer as if it had none.
     is_ready: bool,
     /// The newest map that came before that.
@@ -127,6 +131,7 @@ impl Core {
             question: 0,
             listings: Listings::default(),
             subscribers: Subscribers::default(),
+            reads: Reads::default(),
             is_ready: false,
             newest: None,
             lease: None,
@@ -248,6 +253,10 @@ impl Core {
                     self.step(Event::Unsubscribe { number });
                 }
             }
+            Incoming::Prefetch(ids) => self.prefetch(ids),
+            Incoming::Read(number, request, answer) => self.read(number, *request, answer)?,
+            Incoming::EndRead(number) => self.end_read(number),
+            Incoming::Delete(ids) => self.store.delete(ids),
             Incoming::Mover(Done::Arrived { transfer, segment, intact, memory }) => {
                 if let Some(memory) = memory {
                     self.returned(transfer, memory);
@@ -287,6 +296,11 @@ impl Core {
                 }
             }
             StoreEvent::Described(number, found) => self.step(Event::Described { number, found }),
+            StoreEvent::Sealed(id, is_sealed) => {
+                if let Some(id) = self.reads.sealed(id, is_sealed) {
+                    self.store.delete(vec![id]);
+                }
+            }
             StoreEvent::Landed(ticket, memory) => {
                 let room = memory.is_some();
                 match self.landings.landed(ticket, memory, &self.movers) {
@@ -439,12 +453,13 @@ impl Core {
                 self.end_landing(ticket, Ending::Seal(SealOptions { visible, keep }));
             }
             Effect::Abandon(ticket) => self.end_landing(ticket, Ending::Abandon),
-            Effect::Serve { peer, transfer, id, birth, ranges } => {
-                let number = self.openings.begin(peer, transfer, Wanted::Segments(ranges));
+            Effect::Serve { peer, transfer, id, birth, spans, ranges } => {
+                let wanted = Wanted::Segments(ranges);
+                let number = self.openings.begin((peer, transfer), spans, wanted);
                 self.store.open(number, &id, birth);
             }
-            Effect::Fetch { peer, transfer, id, birth } => {
-                let number = self.openings.begin(peer, transfer, Wanted::Whole);
+            Effect::Fetch { peer, transfer, id, birth, spans } => {
+                let number = self.openings.begin((peer, transfer), spans, Wanted::Whole);
                 self.store.open(number, &id, birth);
             }
             Effect::Fill { ticket, bytes } => self.landings.fill(ticket, &bytes.0),
@@ -475,6 +490,7 @@ impl Core {
             Effect::Subscribed { number } => self.subscribers.subscribed(number),
             Effect::Notice(notice) => self.subscribers.notice(&notice),
             Effect::NoticesLost => self.subscribers.lost(),
+            Effect::Read { number, reply } => self.reads.answered(number, reply),
             Effect::Report { group, since } => self.membership.report(group, since),
             Effect::ReportDrains(reports) => self.membership.report_drains(reports),
         }

@@ -35,6 +35,8 @@ pub(super) struct Lane {
     /// A transfer that was ended while a segment of it was sent in part: the rest of that segment
     /// has to follow.
     is_last_segment: bool,
+    /// The content of that segment, where the source has it in pieces.
+    gathered: Vec<u8>,
     is_waiting: bool,
     interest: Interest,
     /// The bytes that had been received when the node was told last that content arrives, and when
@@ -51,8 +53,9 @@ struct Sending {
 }
 
 impl Sending {
-    /// The next segment, which the sending goes past; `None` after the last one.
-    fn next_segment(&mut self) -> Option<Segment> {
+    /// The next segment, which the sending goes past; `None` after the last one. Its content is in
+    /// one piece, or gathered.
+    fn next_segment(&mut self, gathered: &mut Vec<u8>) -> Option<Segment> {
         loop {
             let range = self.serve.ranges.get(self.range)?;
             let number = range.first.checked_add(self.next).filter(|_| self.next < range.count);
@@ -60,14 +63,21 @@ impl Sending {
             let place = |number| {
                 let offset = u64::from(number) * u64::from(SEGMENT_BYTES_MAX);
                 let left = source.bytes().checked_sub(offset)?.min(u64::from(SEGMENT_BYTES_MAX));
-                let content = source.part(offset, left as usize);
-                (left > 0 && content.len() as u64 == left).then_some((number, offset, content))
+                (left > 0).then_some((number, offset, left as usize))
             };
             // What a peer asks for beyond the end is not there, nor is what follows in that range.
-            let Some((number, offset, content)) = number.and_then(place) else {
+            let Some((number, offset, length)) = number.and_then(place) else {
                 (self.range, self.next) = (self.range + 1, 0);
                 continue;
             };
+            let mut content = source.part(offset, length);
+            if content.len() != length && source.gather(offset, length, gathered) {
+                content = gathered;
+            }
+            if content.len() != length {
+                (self.range, self.next) = (self.range + 1, 0);
+                continue;
+            }
             self.next += 1;
             let checksum = crc32c::crc32c(content);
             let (transfer, bytes) = (self.serve.transfer.0, content.len() as u32);
@@ -86,6 +96,7 @@ impl Lane {
             serves: VecDeque::new(),
             current: None,
             is_last_segment: false,
+            gathered: Vec::new(),
             is_waiting: false,
             interest: Interest::Read,
             told: (0, 0),
@@ -185,7 +196,7 @@ impl Lane {
             let Some(sending) = self.serves.front_mut() else { return Ok(()) };
             let segment = match self.current {
                 Some(segment) => segment,
-                None => match sending.next_segment() {
+                None => match sending.next_segment(&mut self.gathered) {
                     Some(segment) => segment,
                     None => {
                         self.serves.pop_front();
@@ -194,7 +205,10 @@ impl Lane {
                 },
             };
             self.current = Some(segment);
-            let content = sending.serve.source.part(segment.offset, segment.bytes as usize);
+            let mut content = sending.serve.source.part(segment.offset, segment.bytes as usize);
+            if content.is_empty() {
+                content = &self.gathered;
+            }
             if content.len() != segment.bytes as usize {
                 return Err(Error::SourceShort);
             }

@@ -66,12 +66,15 @@ pub(super) enum Purpose {
     Seat,
     Tell,
     Abort,
+    Delete,
     Release,
     Land(LandingRequest),
     Seal {
         id: ObjectId,
         birth: Birth,
     },
+    /// Of a local object with parts.
+    SealParts(ObjectId),
     /// Whether an extent is still there.
     Check(ExtentId),
     /// Where a copy is, and its pin.

@@ -9,6 +9,7 @@
 //! * [`connection`]: one connection, and requests by number. [`reader`]: what comes over it.
 //! * [`maps`]: extents that are mapped here, to read from and to write to.
 //! * [`copies`]: a pinned copy that is sent from where it lies.
+//! * [`parts`]: local objects with parts of what is elsewhere.
 //!
 //! What the node tells the store is collected and sent at the end of each turn of the core, or
 //! before any other request, so that the store hears everything in the order in which it was said.
@@ -16,6 +17,7 @@
 mod connection;
 mod copies;
 mod maps;
+mod parts;
 mod reader;
 
 use std::os::fd::BorrowedFd;
@@ -116,6 +118,10 @@ impl Store for NodeStore {
     }
 
     fn land(&mut self, request: LandingRequest) {
+        if parts::is_parts(&request) {
+            self.connection.expect_landing(request);
+            return self.send(&parts::create(&request), Purpose::Land(request));
+        }
         let LandingRequest { id, birth, content, .. } = request;
         let sizes = Sizes {
             data: content.data_bytes,
@@ -131,9 +137,11 @@ impl Store for NodeStore {
     fn seal(&mut self, ticket: Ticket, landing: BoxedLanding, options: SealOptions) {
         // It must not be mapped any more where the kernel is to refuse all writers.
         drop(landing);
-        let Some(LandingRequest { id, birth, .. }) = self.connection.take_landing(ticket) else {
-            return;
-        };
+        let Some(request) = self.connection.take_landing(ticket) else { return };
+        let LandingRequest { id, birth, .. } = request;
+        if parts::is_parts(&request) {
+            return self.send(&Request::Seal { id }, Purpose::SealParts(id));
+        }
         let SealOptions { visible, keep } = options;
         let request = Request::SealLanded { id, birth, visible, keep };
         self.send(&request, Purpose::Seal { id, birth });
@@ -144,6 +152,10 @@ impl Store for NodeStore {
         if let Some(LandingRequest { id, .. }) = self.connection.take_landing(ticket) {
             self.send(&Request::Abort { id }, Purpose::Abort);
         }
+    }
+
+    fn delete(&mut self, ids: Vec<ObjectId>) {
+        self.send(&Request::Delete { ids }, Purpose::Delete);
     }
 
     fn open(&mut self, number: u64, id: &ObjectId, birth: Birth) {

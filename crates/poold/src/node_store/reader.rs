@@ -14,6 +14,7 @@ use plasmon_shm::map::ReadMap;
 use super::connection::{OpenRequest, Pin, Purpose, StoreConnection};
 use super::copies::PinnedCopy;
 use super::maps::LandedMemory;
+use super::parts::tail_of;
 use crate::memory::SharedSource;
 use crate::store::{LandingRequest, StoreEvent};
 
@@ -82,6 +83,13 @@ impl Reader {
                 tracing::error!(object = %id, "a copy cannot be sealed: {failure:?}");
                 self.events.push(StoreEvent::Call(Call::Ended { id, birth }));
             }
+            (Purpose::SealParts(id), reply) => {
+                let is_sealed = matches!(reply, Reply::Done);
+                if !is_sealed {
+                    tracing::warn!(object = %id, "parts cannot be sealed: {reply:?}");
+                }
+                self.events.push(StoreEvent::Sealed(id, is_sealed));
+            }
             (Purpose::Seat, Reply::Failed(failure)) => {
                 let Failure { code, detail, .. } = failure;
                 tracing::error!("the store does not give its seat ({}): {detail}", code.key());
@@ -124,10 +132,12 @@ impl Reader {
         let fd = fds.into_iter().next().ok_or_else(missing);
         let level = self.connection.level();
         let lease = fd.and_then(|fd| self.connection.maps().lease(grant, fd, level));
-        let content = request.content.bytes() as usize;
+        let (content, tail) = (request.content.bytes() as usize, tail_of(&request));
         let memory = lease.and_then(|mut span| {
             let short = || io::Error::other("the memory is shorter than the object");
-            span.take(content).ok_or_else(short)
+            let memory = span.take(content).ok_or_else(short)?;
+            span.take(tail.len()).ok_or_else(short)?.copy_from_slice(&tail);
+            Ok(memory)
         });
         match memory {
             Ok(span) => {

@@ -163,10 +163,26 @@ impl Double {
         self.lock().objects.get(&id).is_some_and(|object| object.keep && object.visible)
     }
 
+    /// Whether there is a copy that clients see.
+    pub(crate) fn has(&self, id: ObjectId) -> bool {
+        self.lock().objects.get(&id).is_some_and(|object| object.visible)
+    }
+
     /// Waits until there is a copy that is never evicted.
     pub(crate) fn wait_until_kept(&self, id: ObjectId) {
         let keeps = |object: &&Object| object.keep && object.visible;
         self.wait("a copy to be kept", |state| state.objects.get(&id).filter(keeps).map(drop));
+    }
+
+    /// The bytes of a local object with parts, which is taken.
+    pub(crate) fn take_parts(&self, id: ObjectId) -> Arc<Vec<u8>> {
+        assert!(!id.is_pooled());
+        self.lock().objects.remove(&id).unwrap().bytes
+    }
+
+    /// How many local objects with parts there are.
+    pub(crate) fn parts(&self) -> usize {
+        self.lock().objects.keys().filter(|id| !id.is_pooled()).count()
     }
 
     /// Waits until there is no copy of it.
@@ -250,16 +266,27 @@ impl Store for Double {
     fn seal(&mut self, ticket: Ticket, mut landing: BoxedLanding, options: SealOptions) {
         let bytes = Arc::new(landing.bytes().to_vec());
         let mut state = self.lock();
-        if let Some(LandingRequest { id, birth, .. }) = state.landings.remove(&ticket) {
+        let landing = state.landings.remove(&ticket);
+        if let Some(LandingRequest { id, birth, .. }) = landing {
             let SealOptions { visible, keep } = options;
             state.objects.insert(id, Object { birth, bytes, visible, keep });
         }
         drop(state);
+        if let Some(LandingRequest { id, .. }) = landing.filter(|it| !it.id.is_pooled()) {
+            self.inbox.say(StoreEvent::Sealed(id, true));
+        }
         self.state.1.notify_all();
     }
 
     fn abandon(&mut self, ticket: Ticket, _: BoxedLanding) {
         self.lock().landings.remove(&ticket);
+    }
+
+    fn delete(&mut self, ids: Vec<ObjectId>) {
+        let mut state = self.lock();
+        ids.iter().for_each(|id| _ = state.objects.remove(id));
+        drop(state);
+        self.state.1.notify_all();
     }
 
     fn open(&mut self, number: u64, id: &ObjectId, birth: Birth) {

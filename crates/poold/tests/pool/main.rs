@@ -8,6 +8,7 @@ mod door;
 mod double;
 mod listing;
 mod notices;
+mod parts;
 mod relay;
 
 use std::path::Path;
