@@ -88,6 +88,7 @@ mod listing;
 mod mapping;
 mod options;
 mod owner;
+mod parts;
 mod payload;
 mod pin;
 mod pool;
@@ -123,6 +124,9 @@ pub use growing::{GrowOptions, GrowingObject};
 pub use interrupt::interruptible;
 pub use listing::Listing;
 pub use options::{Ack, ConnectOptions, PutOptions, REQUEST_TIMEOUT, StartOptions};
+pub use parts::{
+    PartsInfo, PartsReader, PartsStream, Piece, STREAM_PIECE_BYTES, STREAM_WINDOW_MAX,
+};
 pub use ranges::ObjectReader;
 pub use region::Region;
 pub use scope::Scope;

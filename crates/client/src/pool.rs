@@ -9,7 +9,9 @@ use plasmon_proto::pool_admin::{
     ObjectPlace, PoolNode, PoolStatus, Reply, Request, Verification, socket_of,
 };
 use plasmon_proto::{Code, ObjectId, frame};
+use plasmon_shm::edge;
 use plasmon_shm::socket::Connection;
+use rustix::event::PollFlags;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 
 use crate::error::{Error, Result};
@@ -28,6 +30,16 @@ pub(crate) fn place(store: &Path, id: ObjectId) -> Result<ObjectPlace> {
         _ => Err(Error::unexpected(DOING)),
     };
     ask().map_err(|error: Error| error.with_id(id))
+}
+
+/// Asks for something that is answered at once.
+pub(crate) fn ask(store: &Path, doing: &'static str, request: &Request) -> Result<Reply> {
+    Door::open(store, doing)?.ask(request)
+}
+
+/// Whether a pool daemon of this store has a socket, or had one when it ended.
+pub(crate) fn has_socket(store: &Path) -> bool {
+    socket_of(store).exists()
 }
 
 /// The pool as a whole.
@@ -99,17 +111,36 @@ impl Door {
     }
 
     pub(crate) fn ask(&self, request: &Request) -> Result<Reply> {
+        self.send(1, request)?;
+        match self.receive()? {
+            (1, reply) => Ok(reply),
+            _ => Err(Error::unexpected(self.doing)),
+        }
+    }
+
+    /// Sends a request by a number.
+    pub(crate) fn send(&self, number: u64, request: &Request) -> Result<()> {
         let of_frame = |bad| Error::of_frame(self.doing, &bad);
-        let request = frame::encode_admin_request(1, request).map_err(of_frame)?;
-        self.connection.send(&request, &[]).map_err(|error| failed(self.doing, error))?;
+        let request = frame::encode_admin_request(number, request).map_err(of_frame)?;
+        self.connection.send(&request, &[]).map_err(|error| failed(self.doing, error))
+    }
+
+    /// The next reply, and the number of its request.
+    pub(crate) fn receive(&self) -> Result<(u64, Reply)> {
         let mut bytes = Vec::new();
         let received = self.connection.recv(&mut bytes, true);
         if received.map_err(|error| failed(self.doing, error))?.bytes == 0 {
             return Err(away(self.doing));
         }
-        match frame::decode_admin_reply(&bytes).map_err(of_frame)? {
-            (1, reply) => Ok(reply),
-            _ => Err(Error::unexpected(self.doing)),
+        frame::decode_admin_reply(&bytes).map_err(|bad| Error::of_frame(self.doing, &bad))
+    }
+
+    /// Waits until there is a reply, or the connection has ended; false when neither has come
+    /// within the time.
+    pub(crate) fn wait(&self, time: Duration) -> Result<bool> {
+        match edge::ready_within(&self.connection, PollFlags::IN, Some(time)) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(false),
+            ready => ready.map_err(|error| failed(self.doing, error)),
         }
     }
 }
