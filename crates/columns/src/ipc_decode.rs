@@ -6,17 +6,18 @@
 //! checked (headers, validity, offsets, views, keys, text) is copied first, and what has no wrong
 //! content (numbers, bytes) stays where it lies.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, make_array, new_empty_array};
 use arrow_buffer::{Buffer, MutableBuffer};
 use arrow_data::{ArrayData, ArrayDataBuilder, BufferSpec, layout};
-use arrow_ipc::{CompressionType, FieldNode, Message, MessageHeader, MetadataVersion};
+use arrow_ipc::{CompressionType, Message, MessageHeader, MetadataVersion};
 use arrow_schema::{ArrowError, DataType, Field, Fields, SchemaRef};
 
 use crate::checks::{Batches, Builder, Checks};
 use crate::compressed::decompress;
+use crate::cursor::Cursor;
 use crate::message::dictionary_number;
 use crate::parts::{Stream, cut_short};
 use crate::types;
@@ -29,8 +30,8 @@ const EMPTY_VALUES_MAX: u64 = 1 << 31;
 
 /// Decodes a stream.
 pub(crate) fn decode(stream: &Stream, checks: &mut Checks<'_>) -> Result<Batches> {
-    let (build, copy) = (&mut *checks.build, checks.copy);
-    let mut decoder = Decoder { stream, schema: None, dictionaries: HashMap::new(), build, copy };
+    let copy = checks.copy;
+    let mut decoder = Decoder::new(stream, checks);
     let mut batches = Vec::new();
     let mut at = 0;
     while let Some((header, body_at)) = stream.header(at)? {
@@ -47,17 +48,51 @@ pub(crate) fn decode(stream: &Stream, checks: &mut Checks<'_>) -> Result<Batches
     Ok((schema, batches))
 }
 
+/// Some columns of a table, without the others.
+#[derive(Debug)]
+pub(crate) struct Projection {
+    /// Which of the columns.
+    pub(crate) columns: Vec<bool>,
+    /// The numbers of the dictionaries that they need.
+    pub(crate) dictionaries: HashSet<i64>,
+    /// The schema of what is left.
+    pub(crate) schema: SchemaRef,
+}
+
 /// A stream being decoded.
-struct Decoder<'a, 'b> {
+pub(crate) struct Decoder<'a, 'b> {
     stream: &'a Stream,
     schema: Option<SchemaRef>,
+    /// What is decoded of each batch; `None`: all of it.
+    projection: Option<Arc<Projection>>,
     dictionaries: HashMap<i64, ArrayRef>,
     build: &'a mut Builder<'b>,
     copy: bool,
 }
 
-impl Decoder<'_, '_> {
-    fn take(&mut self, message: Message<'_>, body: (u64, u64)) -> Result<Option<RecordBatch>> {
+impl<'a, 'b> Decoder<'a, 'b> {
+    fn new(stream: &'a Stream, checks: &'a mut Checks<'b>) -> Self {
+        let (build, copy, dictionaries) = (&mut *checks.build, checks.copy, HashMap::new());
+        Self { stream, schema: None, projection: None, dictionaries, build, copy }
+    }
+
+    /// Decodes some columns of a table with this schema.
+    pub(crate) fn of_columns(
+        stream: &'a Stream,
+        schema: &SchemaRef,
+        projection: Arc<Projection>,
+        checks: &'a mut Checks<'b>,
+    ) -> Self {
+        let (schema, projection) = (Some(Arc::clone(schema)), Some(projection));
+        Self { schema, projection, ..Self::new(stream, checks) }
+    }
+
+    /// Takes the next message. A dictionary that is not needed is passed over.
+    pub(crate) fn take(
+        &mut self,
+        message: Message<'_>,
+        body: (u64, u64),
+    ) -> Result<Option<RecordBatch>> {
         match message.header_type() {
             MessageHeader::Schema => {
                 // The batches before it would not be of the stream's type.
@@ -70,6 +105,10 @@ impl Decoder<'_, '_> {
             }
             MessageHeader::DictionaryBatch => {
                 let batch = message.header_as_dictionary_batch().ok_or_else(cut_short)?;
+                let projection = self.projection.as_ref();
+                if projection.is_some_and(|it| !it.dictionaries.contains(&batch.id())) {
+                    return Ok(None);
+                }
                 let schema = self.schema.clone().ok_or_else(no_schema)?;
                 let values = values_type(schema.fields(), batch.id()).ok_or_else(cut_short)?;
                 let field = Field::new("", values, true);
@@ -82,11 +121,19 @@ impl Decoder<'_, '_> {
                 let batch = message.header_as_record_batch().ok_or_else(cut_short)?;
                 let schema = self.schema.clone().ok_or_else(no_schema)?;
                 let rows = usize::try_from(batch.length()).map_err(|_| cut_short())?;
+                let projection = self.projection.clone();
+                let is_kept = |at| projection.as_ref().is_none_or(|it| it.columns[at]);
                 let mut body = self.body(batch, body, message.version())?;
-                let columns = schema.fields().iter();
-                let columns = columns.map(|field| body.array(field, false).map(make_array));
-                let columns = columns.collect::<Result<_>>()?;
+                let mut columns = Vec::new();
+                for (at, field) in schema.fields().iter().enumerate() {
+                    if is_kept(at) {
+                        columns.push(make_array(body.array(field, false)?));
+                    } else {
+                        body.cursor.pass(field, &mut |_| {})?;
+                    }
+                }
                 let options = RecordBatchOptions::new().with_row_count(Some(rows));
+                let schema = projection.map_or(schema, |it| Arc::clone(&it.schema));
                 RecordBatch::try_new_with_options(schema, columns, &options).map(Some)
             }
             other => {
@@ -115,18 +162,12 @@ impl Decoder<'_, '_> {
         (at, bytes): (u64, u64),
         version: MetadataVersion,
     ) -> Result<Body<'c>> {
-        let nodes = batch.nodes().ok_or_else(cut_short)?;
-        let buffers = batch.buffers().ok_or_else(cut_short)?;
-        let counts = batch.variadicBufferCounts();
         Ok(Body {
             stream: self.stream,
             at,
             bytes,
-            version,
             compression: batch.compression().map(|found| found.codec()),
-            nodes: nodes.iter().copied().collect(),
-            buffers: buffers.iter().map(|buffer| (buffer.offset(), buffer.length())).collect(),
-            variadic: counts.into_iter().flatten().collect(),
+            cursor: Cursor::new(batch, version)?,
             dictionaries: &self.dictionaries,
             build: &mut *self.build,
             copy: self.copy,
@@ -139,11 +180,8 @@ struct Body<'a> {
     stream: &'a Stream,
     at: u64,
     bytes: u64,
-    version: MetadataVersion,
     compression: Option<CompressionType>,
-    nodes: VecDeque<FieldNode>,
-    buffers: VecDeque<(i64, i64)>,
-    variadic: VecDeque<i64>,
+    cursor: Cursor,
     dictionaries: &'a HashMap<i64, ArrayRef>,
     build: &'a mut (dyn FnMut(ArrayDataBuilder) -> Result<ArrayData> + 'a),
     copy: bool,
@@ -152,9 +190,7 @@ struct Body<'a> {
 impl Body<'_> {
     /// The next buffer. One whose content is checked is this process's own, where that is due.
     fn buffer(&mut self, alignment: usize, is_checked: bool) -> Result<Buffer> {
-        let (offset, bytes) = self.buffers.pop_front().ok_or_else(cut_short)?;
-        let offset = u64::try_from(offset).map_err(|_| cut_short())?;
-        let bytes = u64::try_from(bytes).map_err(|_| cut_short())?;
+        let (offset, bytes) = self.cursor.buffer()?;
         if bytes == 0 {
             // Aligned, where an empty vector of bytes is not.
             return Ok(MutableBuffer::new(0).into());
@@ -179,14 +215,13 @@ impl Body<'_> {
     /// The next array, which is of the field's type. The numbers of some are checked as offsets
     /// are: where runs end.
     fn array(&mut self, field: &Field, is_checked: bool) -> Result<ArrayData> {
-        let node = self.nodes.pop_front().ok_or_else(cut_short)?;
+        let node = self.cursor.node()?;
         let data_type = field.data_type();
         let length = self.length(node.length(), data_type)?;
         let null_count = usize::try_from(node.null_count()).map_err(|_| cut_short())?;
         let shape = layout(data_type);
         let mut parts = ArrayData::builder(data_type.clone()).len(length);
-        // Before version 5 unions had a validity, without a meaning.
-        if matches!(data_type, DataType::Union(..)) && self.version < MetadataVersion::V5 {
+        if self.cursor.has_void_validity(data_type) {
             self.buffer(1, false)?;
         }
         if shape.can_contain_null_mask {
@@ -206,8 +241,7 @@ impl Body<'_> {
             parts = parts.add_buffer(buffer.slice_with_length(0, whole));
         }
         if shape.variadic {
-            let count = self.variadic.pop_front().ok_or_else(cut_short)?;
-            for _ in 0..u64::try_from(count).map_err(|_| cut_short())? {
+            for _ in 0..self.cursor.variadic()? {
                 parts = parts.add_buffer(self.buffer(1, checked(data_type, 1))?);
             }
         }

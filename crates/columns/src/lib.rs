@@ -4,6 +4,7 @@
 //! * [`Pool`] allocates buffers in shared memory for other libraries, and turns tables on them into
 //!   objects in place.
 //! * [`SharedAllocator`] does the same for buffers of arrow-rs.
+//! * [`ObjectTable`] reads some columns of a table, wherever in the pool it is.
 //! * [`read`] gives the Arrow data of an object as arrays on its memory.
 //!
 //! ```text
@@ -23,11 +24,14 @@ mod c_arrays;
 mod checks;
 mod composite;
 mod compressed;
+mod cursor;
 mod error;
 mod ipc_decode;
 mod ipc_encode;
 mod memory;
 mod message;
+mod object_table;
+mod partial;
 mod parts;
 mod pool;
 mod put;
@@ -39,6 +43,8 @@ pub use builder::{BuilderOptions, ColumnBuilder, TableBuilder};
 pub use c_arrays::{check_foreign, check_foreign_batch};
 pub use checks::{Batches, Builder, Checks};
 pub use error::{Error, Result};
+pub use object_table::ObjectTable;
+pub use partial::{PartialTable, StreamSource};
 pub use pool::{Pool, PoolStats, ShareOutcome};
 pub use put::{Table, pieces, put};
 pub use read::{into_reader, read, read_parts, read_stream, read_with};

@@ -21,7 +21,7 @@ use crate::ipc_decode::decode;
 use crate::parts::Stream;
 
 /// How long bringing members back from a file may take.
-const MEMBERS_TIMEOUT: Duration = Duration::from_secs(60);
+pub(crate) const MEMBERS_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The Arrow data of an object, in place as far as its store's level allows, checked.
 pub fn read(object: &plasmon_client::Buffer) -> Result<Batches> {
@@ -77,7 +77,7 @@ pub fn into_reader(
 }
 
 /// An object's data that keeps it pinned.
-fn whole(object: &plasmon_client::Buffer) -> Buffer {
+pub(crate) fn whole(object: &plasmon_client::Buffer) -> Buffer {
     struct PinnedData(plasmon_client::Buffer);
     impl AsRef<[u8]> for PinnedData {
         fn as_ref(&self) -> &[u8] {
