@@ -134,7 +134,7 @@ fn birth(input: &mut Input<'_>) -> Birth {
 /// What the pool daemon might answer.
 pub fn told(input: &mut Input<'_>) -> Told {
     let (id, birth) = (pooled_id(input), birth(input));
-    match input.below(9) {
+    match input.below(11) {
         0 => {
             let fates = [Fate::Absent, Fate::Deleted, Fate::Lost, Fate::Unreachable, Fate::NoRoom];
             Told::Sought { id, number: input.byte().into(), fate: fates[input.below(5)] }
@@ -149,6 +149,8 @@ pub fn told(input: &mut Input<'_>) -> Told {
         5 => Told::Publish { id, birth },
         6 => Told::Keep { id, birth },
         7 => Told::Look { id, number: input.byte().into() },
+        8 => Told::Verified { id, number: input.byte().into(), known: input.byte() & 1 == 1 },
+        9 => Told::Release { id, birth },
         _ => Told::Vouch { ms: input.word() },
     }
 }

@@ -57,8 +57,9 @@
 //! * *The store.* At the start each pooled copy that it has is told ([`Call::Has`]), before the
 //!   first map; then what its clients wait for once more: commits, seeks and deletes that are not
 //!   answered. What the store
-//!   says arrives in the order in which it said it. It numbers seeks, and deletes; an answer ends
-//!   all calls of the id up to its number. A seek lasts until [`Call::Unseek`].
+//!   says arrives in the order in which it said it. It numbers seeks, deletes, and questions
+//!   whether what is here exists; an answer ends all calls of the id up to its number. A seek lasts
+//!   until [`Call::Unseek`].
 //! * *Copies.* [`Effect::Land`] is answered with [`Event::Landed`]; there is room for one object of
 //!   an id at most. One with an id of no pool is a local object, for parts. Segments are taken
 //!   between [`Effect::Accept`] and [`Effect::Refuse`]; a transfer that was refused puts no byte

@@ -1,4 +1,5 @@
-//! Questions of this node about ids: for clients that wait, for deletes, and to verify copies.
+//! Questions of this node about ids: for clients that wait, for deletes, and to verify copies, by
+//! itself or for clients that create what has a copy here.
 //!
 //! ```text
 //!   wanted ──► asking the home (of a homed id) ──► asking the primary ──► answered
@@ -52,11 +53,22 @@ struct Question {
     seek: Option<u64>,
     delete: Option<u64>,
     verify: Option<Birth>,
+    check: Option<Check>,
 }
 
 /// Clients that want an object deleted.
 #[derive(Clone, Copy, Debug)]
 struct Delete {
+    /// The last call of the store.
+    number: u64,
+    deadline: Mono,
+}
+
+/// Clients that create an object of which a copy is here.
+#[derive(Clone, Copy, Debug)]
+struct Check {
+    /// The incarnation of the copy.
+    birth: Birth,
     /// The last call of the store.
     number: u64,
     deadline: Mono,
@@ -70,6 +82,7 @@ struct Want {
     prefetch: Option<Mono>,
     delete: Option<Delete>,
     verify: Option<Birth>,
+    check: Option<Check>,
     question: Option<Question>,
 }
 
@@ -79,6 +92,7 @@ impl Want {
             && self.prefetch.is_none()
             && self.delete.is_none()
             && self.verify.is_none()
+            && self.check.is_none()
     }
 
     /// Whether something is wanted that the question does not ask for.
@@ -86,6 +100,9 @@ impl Want {
         self.seek.is_some_and(|seek| question.seek.is_none_or(|number| number < seek.number))
             || self.delete.is_some_and(|want| question.delete.is_none_or(|no| no < want.number))
             || (self.verify.is_some() && question.verify != self.verify)
+            || self
+                .check
+                .is_some_and(|want| question.check.is_none_or(|it| it.number < want.number))
     }
 }
 
@@ -98,6 +115,8 @@ pub(crate) struct Asked {
     pub(crate) delete: Option<u64>,
     /// Whether this copy is right.
     pub(crate) verify: Option<Birth>,
+    /// The same, for clients that create: the copy, and the last call that this answers.
+    pub(crate) check: Option<(Birth, u64)>,
 }
 
 /// The questions of this node.
@@ -176,6 +195,13 @@ impl Lookups {
         self.go_on(cx, id);
     }
 
+    /// Clients create an object of an id of which this copy is here.
+    pub(crate) fn check(&mut self, cx: &mut Context<'_>, id: ObjectId, birth: Birth, number: u64) {
+        let deadline = cx.now.after_ms(UNREACHABLE_MS);
+        self.wants.entry(id).or_default().check = Some(Check { birth, number, deadline });
+        self.go_on(cx, id);
+    }
+
     /// The class in which clients of this node ask for an object.
     pub(crate) fn class_of(&self, id: &ObjectId) -> Option<Class> {
         let want = self.wants.get(id)?;
@@ -249,6 +275,7 @@ impl Lookups {
             seek: want.seek.map(|seek| seek.number),
             delete: want.delete.map(|delete| delete.number),
             verify: want.verify,
+            check: want.check,
         });
         self.send(cx, id);
     }
@@ -283,6 +310,10 @@ impl Lookups {
             if let Some(Delete { number, .. }) = want.delete.filter(|d| d.deadline <= cx.now) {
                 want.delete = None;
                 cx.out.tell(Told::DeleteUnreachable { id, number });
+            }
+            if let Some(Check { number, .. }) = want.check.filter(|it| it.deadline <= cx.now) {
+                want.check = None;
+                cx.out.tell(Told::Verified { id, number, known: false });
             }
             let late = want.seek.is_some_and(|seek| seek.deadline <= cx.now);
             if late && stage != Some(Stage::Watching) {
@@ -323,7 +354,9 @@ impl Lookups {
             seek: seek.or(want.prefetch.map(|_| Class::Prefetch)),
             delete: question.delete.filter(|_| want.delete.is_some()),
             verify: question.verify.and_then(|_| want.verify.take()),
+            check: want.check.and(question.check).map(|check| (check.birth, check.number)),
         };
+        want.check = want.check.filter(|check| asked.check.is_none_or(|(_, no)| no < check.number));
         want.delete = want.delete.filter(|delete| question.delete != Some(delete.number));
         want.question = None;
         want.prefetch = want.prefetch.filter(|_| fate.is_none());
@@ -335,7 +368,10 @@ impl Lookups {
                 want.seek = None;
             }
         }
-        let is_more = fate.is_some() || want.delete.is_some() || want.verify.is_some();
+        let is_more = fate.is_some()
+            || want.delete.is_some()
+            || want.verify.is_some()
+            || want.check.is_some();
         if is_more && want.exceeds(&question) {
             self.ask(cx, id);
         } else {

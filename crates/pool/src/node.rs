@@ -292,8 +292,21 @@ impl Node {
             Call::Has { id, birth, content, visible, kept } => {
                 self.copies.insert(id, Copy { birth, content, visible, kept });
             }
+            Call::Verify { id, number } => self.verify(now, id, number),
             // The daemon that drives this node gives it maps only after the end of the inventory.
             Call::Kept { .. } | Call::InventoryEnd => {}
+        }
+    }
+
+    /// Clients create an object of an id of which a copy is here. One that they cannot see is not
+    /// decided about.
+    fn verify(&mut self, now: Mono, id: ObjectId, number: u64) {
+        match self.copies.get(&id).filter(|copy| copy.visible) {
+            Some(copy) => {
+                let birth = copy.birth;
+                self.lookups.check(context!(self, now), id, birth, number);
+            }
+            None => self.out.tell(Told::Verified { id, number, known: true }),
         }
     }
 
@@ -470,13 +483,18 @@ impl Node {
             Answer::Lost(_) => Some(Fate::Lost),
         };
         let asked = self.lookups.answered(context!(self, now), id, question, fate);
-        let Some(Asked { seek, delete, verify }) = asked else { return };
-        if let Some(birth) = verify {
+        let Some(Asked { seek, delete, verify, check }) = asked else { return };
+        if verify.is_some() {
             self.vouching.verified(&id);
+        }
+        for birth in verify.into_iter().chain(check.map(|(birth, _)| birth)) {
             let copy = self.copies.of(&id, birth);
             if let Some(told) = copy.and_then(|copy| vouch::verdict(id, copy, &answer)) {
                 self.out.tell(told);
             }
+        }
+        if let Some((_, number)) = check {
+            self.out.tell(Told::Verified { id, number, known: true });
         }
         if let (Some(number), Answer::Found { birth, .. } | Answer::Lost(birth)) = (delete, &answer)
         {

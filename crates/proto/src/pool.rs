@@ -14,6 +14,8 @@
 //!                                                Commit, Looked ->
 //!   a client deletes                             Delete -------->
 //!                                                <---------------- Drop of each copy, Deleted
+//!   a client creates what has a copy here        Verify -------->
+//!                                                <---------------- Drop of the copy, Verified
 //! ```
 //!
 //! The node of the pool in `crates/pool` takes and gives the same values.
@@ -205,6 +207,14 @@ pub enum Call {
         /// How many it has at least before it is acknowledged.
         copies_min: u8,
     },
+    /// A client creates an object of a free id of which a copy is here that clients can see. Does
+    /// the object of that copy still exist?
+    Verify {
+        /// The object.
+        id: ObjectId,
+        /// The number of the call; calls are numbered in order.
+        number: u64,
+    },
 }
 
 /// What became of a sought object.
@@ -317,6 +327,16 @@ pub enum Told {
         /// Comes back in the answer.
         number: u64,
     },
+    /// Whether the object of a copy exists is found out, for the calls up to this number. If it
+    /// does not, [`Told::Drop`] came before.
+    Verified {
+        /// The object.
+        id: ObjectId,
+        /// The last call that this answers.
+        number: u64,
+        /// False: it could not be found out in time.
+        known: bool,
+    },
 }
 
 #[cfg(test)]
@@ -398,11 +418,12 @@ pub(crate) mod tests {
                 "06070707070707070707070707ffff40706f6f6c000304ac0205060809070100",
             ),
             (Call::InventoryEnd, "07"),
-            (Call::Looked { id, number: 8 }, "09070707070707070707070707ffff40706f6f6c0008"),
+            (Call::Looked { id, number: 8 }, "08070707070707070707070707ffff40706f6f6c0008"),
             (
                 Call::CommitKept { id, serial: 300, content, copies: 2, copies_min: 1 },
                 "09070707070707070707070707ffff40706f6f6c00ac0205060809070201",
             ),
+            (Call::Verify { id, number: 300 }, "0a070707070707070707070707ffff40706f6f6c00ac02"),
         ];
         for (call, golden) in calls {
             let bytes = postcard::to_allocvec(&call).unwrap();
@@ -429,7 +450,11 @@ pub(crate) mod tests {
             (Told::Keep { id, birth }, "06070707070707070707070707ffff40706f6f6c000304ac02"),
             (Told::Vouch { ms: 300 }, "07ac02"),
             (Told::Release { id, birth }, "08070707070707070707070707ffff40706f6f6c000304ac02"),
-            (Told::Look { id, number: 8 }, "08070707070707070707070707ffff40706f6f6c0008"),
+            (Told::Look { id, number: 8 }, "09070707070707070707070707ffff40706f6f6c0008"),
+            (
+                Told::Verified { id, number: 300, known: true },
+                "0a070707070707070707070707ffff40706f6f6c00ac0201",
+            ),
         ];
         for (told, golden) in told {
             let bytes = postcard::to_allocvec(&told).unwrap();

@@ -270,12 +270,17 @@ impl<D: Directory> Store<D> {
             return None;
         }
         match body {
-            Request::Create { ref sizes, traits, .. } => {
-                if let Err(failure) = self.check_maker(id, sizes, traits) {
+            Request::Create { id, sizes, traits, strict } => {
+                if let Err(failure) = self.check_maker(&id, &sizes, traits) {
                     self.fail(client, request, failure);
-                    return None;
+                } else if self.has_copy_to_verify(&id) {
+                    let landing = None;
+                    let wanted =
+                        crate::construction::CreateRequest { id, sizes, traits, strict, landing };
+                    self.verify(client, request, wanted);
+                } else {
+                    return Some(body);
                 }
-                return Some(body);
             }
             Request::Delete { ids } => self.delete_pooled(client, request, &ids),
             Request::Settle { ids, timeout_ms } => {

@@ -11,6 +11,7 @@
 //!  a client asks whether that is done   Settle ──────────────► Committed        (settling.rs)
 //!  another node asks for such an id     Look ◄── Commit, Looked                 (commits.rs)
 //!  a client deletes                     Delete ──► Drop of each copy, Deleted  (forward.rs)
+//!  a client creates what has a copy     Verify ──► Drop of the copy, Verified  (verification.rs)
 //!  a copy goes, for whatever reason     Ended                                  (copies.rs)
 //! ```
 //!
@@ -29,12 +30,14 @@
 mod agent;
 mod commits;
 mod copies;
+pub(crate) mod creations;
 mod forward;
 mod landings;
 mod seeks;
 mod settles;
 mod settling;
 mod uncommitted;
+mod verification;
 mod vouch;
 
 use std::collections::BTreeMap;
@@ -43,6 +46,7 @@ use plasmon_proto::message::Failure;
 use plasmon_proto::pool::{Class, Fate, Origin};
 use plasmon_proto::{Code, ObjectId};
 
+use self::creations::Creations;
 use crate::asker::Asker;
 use crate::event::ClientNo;
 
@@ -72,6 +76,8 @@ pub(crate) struct Seat {
     delete_requests: BTreeMap<u64, DeleteRequest>,
     /// The number of the last call.
     last_delete: u64,
+    /// Creations that wait until it is known whether the objects of copies here exist.
+    creations: Creations,
     /// Copies that clients must not see.
     withheld: BTreeMap<ObjectId, Withheld>,
     /// Objects with a home that the directory has not accepted yet.
@@ -179,6 +185,7 @@ impl Seat {
         !self.seeks.is_empty()
             || !self.deletes.is_empty()
             || !self.settles.is_empty()
+            || !self.creations.is_empty()
             || self.withheld.values().any(committing)
     }
 

@@ -140,8 +140,7 @@ impl History {
                     self.check_order(id, entry, *birth)?;
                 }
                 Outcome::Put(Ok(())) if !wiped => self.check_exclusive(id, entry)?,
-                // The store itself may refuse because of a cached copy that it will have to drop.
-                Outcome::Put(Err(Refusal::Exists)) if entry.birth.is_some() => {
+                Outcome::Put(Err(Refusal::Exists)) => {
                     let other = self.puts(id).any(|(other, birth)| {
                         Some(birth) != entry.birth
                             && other.begin <= *end

@@ -122,3 +122,29 @@ fn a_put_whose_bytes_move_goes_on() {
     world.bulk_loss = 0;
     check_quiet(&mut world);
 }
+
+/// A name that was deleted while the pool daemon of a node with a copy was down was refused there
+/// with *exists*: the store decided by itself, before the pool daemon had dropped the copy.
+#[test]
+fn a_deleted_name_is_not_refused_by_a_node_that_has_not_heard_of_it() {
+    let mut world = world();
+    let no = put(&mut world, 0, 1, 100);
+    pass(&mut world, 1_000);
+    assert_eq!(outcome(&world, no), Some(Outcome::Put(Ok(()))));
+    let id = world.ids[0];
+    for at in 1..3 {
+        let no = world.begin(at, Operation::Get { id, patient: false }).unwrap();
+        pass(&mut world, 1_000);
+        assert!(matches!(outcome(&world, no), Some(Outcome::Read(_))));
+    }
+    world.crash(2, false, 5_000).unwrap();
+    let no = world.begin(0, Operation::Delete { id }).unwrap();
+    pass(&mut world, 4_999);
+    assert_eq!(outcome(&world, no), Some(Outcome::Deleted), "{}", world.trace());
+    assert!(world.machines[2].store.objects[&id].visible);
+    pass(&mut world, 1);
+    let no = put(&mut world, 2, 1, 100);
+    pass(&mut world, 5_000);
+    assert_eq!(outcome(&world, no), Some(Outcome::Put(Ok(()))), "{}", world.trace());
+    check_quiet(&mut world);
+}

@@ -205,16 +205,7 @@ impl World {
         let mut calls = Vec::new();
         let key = (self.now, no, slot, boot);
         let answers = machine.store.begin(key, &operation, &mut calls);
-        let id = operation.id();
-        if matches!(operation, Operation::Put { .. }) && answers.is_empty() {
-            let birth = machine.store.birth_of(&id);
-            if let Some(entry) = self.history.entries.get_mut(&no) {
-                entry.birth = birth;
-            }
-            if let Some(birth) = birth {
-                self.kept.entry((id, birth)).or_default().insert(at);
-            }
-        }
+        self.note_made(at);
         self.answer(at, answers)?;
         calls.into_iter().try_for_each(|call| self.give(at, Event::Local(call)))?;
         Ok(no)

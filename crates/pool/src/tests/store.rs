@@ -51,6 +51,9 @@ pub(super) enum Outcome {
     DeleteUnreachable,
 }
 
+/// A put with its time, and where it is made.
+pub(super) type Maker = (Mono, OperationNo, plasmon_cluster::Slot, u64);
+
 pub(super) type Answers = Vec<(OperationNo, ObjectId, Outcome)>;
 
 /// The double.
@@ -62,6 +65,10 @@ pub(super) struct Store {
     pub(super) capacity_bytes: u64,
     waiters: BTreeMap<ObjectId, Vec<Waiter>>,
     deleters: BTreeMap<ObjectId, Vec<(u64, OperationNo)>>,
+    /// Puts that wait until it is known whether the object of the copy here exists.
+    verifications: BTreeMap<u64, (Maker, Operation)>,
+    /// The births that puts made since the last look.
+    made: Vec<(OperationNo, ObjectId, Birth)>,
     next_number: u64,
     next_serial: u64,
 }
@@ -108,39 +115,21 @@ impl Store {
     /// A client begins something. What can be answered at once is.
     pub(super) fn begin(
         &mut self,
-        (now, no, slot, boot): (Mono, OperationNo, plasmon_cluster::Slot, u64),
+        maker: Maker,
         operation: &Operation,
         calls: &mut Vec<Call>,
     ) -> Answers {
+        let (now, no, ..) = maker;
         match *operation {
-            Operation::Put { id, content, copies, copies_min } => {
-                let refusal = if self.visible(now, &id).is_some() {
-                    Some(Refusal::Exists)
-                } else if self.objects.contains_key(&id)
-                    || self.landings.values().any(|landing| landing.id == id)
-                {
-                    // A copy that is not decided about.
-                    Some(Refusal::InUse(slot))
-                } else {
-                    (!self.make_room(content.bytes(), calls)).then_some(Refusal::StoreFull)
-                };
-                if let Some(refusal) = refusal {
-                    return vec![(no, id, Outcome::Put(Err(refusal)))];
+            Operation::Put { id, .. } => {
+                if id.home().is_none() && self.objects.get(&id).is_some_and(|it| it.visible) {
+                    self.next_number += 1;
+                    let number = self.next_number;
+                    self.verifications.insert(number, (maker, *operation));
+                    calls.push(Call::Verify { id, number });
+                    return Vec::new();
                 }
-                self.next_serial += 1;
-                let serial = self.next_serial;
-                let birth = Birth { slot, boot, serial };
-                let (visible, keep) = (id.home().is_some(), true);
-                let pending = Some((no, copies, copies_min));
-                let token = (id, birth);
-                let object = Object { birth, content, token, visible, keep, pending };
-                self.objects.insert(id, object);
-                calls.push(if visible {
-                    Call::CommitKept { id, serial, content, copies, copies_min }
-                } else {
-                    Call::Commit { id, serial, content, copies, copies_min }
-                });
-                Vec::new()
+                self.put(maker, operation, calls)
             }
             Operation::Get { id, patient } => {
                 if let Some(birth) = self.visible(now, &id) {
@@ -163,6 +152,75 @@ impl Store {
         }
     }
 
+    /// A client makes an object.
+    fn put(
+        &mut self,
+        (now, no, slot, boot): Maker,
+        operation: &Operation,
+        calls: &mut Vec<Call>,
+    ) -> Answers {
+        let Operation::Put { id, content, copies, copies_min } = *operation else {
+            return Vec::new();
+        };
+        let refusal = if self.visible(now, &id).is_some() {
+            Some(Refusal::Exists)
+        } else if self.objects.contains_key(&id)
+            || self.landings.values().any(|landing| landing.id == id)
+        {
+            // A copy that is not decided about.
+            Some(Refusal::InUse(slot))
+        } else {
+            (!self.make_room(content.bytes(), calls)).then_some(Refusal::StoreFull)
+        };
+        if let Some(refusal) = refusal {
+            return vec![(no, id, Outcome::Put(Err(refusal)))];
+        }
+        self.next_serial += 1;
+        let serial = self.next_serial;
+        let birth = Birth { slot, boot, serial };
+        let (visible, keep) = (id.home().is_some(), true);
+        let pending = Some((no, copies, copies_min));
+        let token = (id, birth);
+        let object = Object { birth, content, token, visible, keep, pending };
+        self.objects.insert(id, object);
+        self.made.push((no, id, birth));
+        calls.push(if visible {
+            Call::CommitKept { id, serial, content, copies, copies_min }
+        } else {
+            Call::Commit { id, serial, content, copies, copies_min }
+        });
+        Vec::new()
+    }
+
+    /// The pool was asked about the copies here, or could not be.
+    fn verified(
+        &mut self,
+        now: Mono,
+        id: ObjectId,
+        (number, known): (u64, bool),
+        calls: &mut Vec<Call>,
+    ) -> Answers {
+        let of_id = self.verifications.range(..=number).filter(|(_, (_, it))| it.id() == id);
+        let answered: Vec<u64> = of_id.map(|(call, _)| *call).collect();
+        let mut answers = Answers::new();
+        for call in answered {
+            let Some(((_, no, slot, boot), operation)) = self.verifications.remove(&call) else {
+                continue;
+            };
+            if known {
+                answers.extend(self.put((now, no, slot, boot), &operation, calls));
+            } else {
+                answers.push((no, id, Outcome::Put(Err(Refusal::Unreachable))));
+            }
+        }
+        answers
+    }
+
+    /// The births that puts made since the last look.
+    pub(super) fn take_made(&mut self) -> Vec<(OperationNo, ObjectId, Birth)> {
+        std::mem::take(&mut self.made)
+    }
+
     /// A client gives up.
     pub(super) fn cancel(&mut self, id: &ObjectId, no: OperationNo, calls: &mut Vec<Call>) {
         if let Some(waiters) = self.waiters.get_mut(id) {
@@ -172,11 +230,6 @@ impl Store {
                 calls.push(Call::Unseek(*id));
             }
         }
-    }
-
-    /// The birth that a put made.
-    pub(super) fn birth_of(&self, id: &ObjectId) -> Option<Birth> {
-        self.objects.get(id).map(|object| object.birth)
     }
 
     /// What the node tells.
@@ -220,6 +273,7 @@ impl Store {
                 calls.push(Call::Looked { id, number });
                 Vec::new()
             }
+            Told::Verified { id, number, known } => self.verified(now, id, (number, known), calls),
             Told::Vouch { ms } => {
                 self.vouched_until = now.after_ms(ms);
                 let ids: Vec<_> = self.waiters.keys().copied().collect();
@@ -379,6 +433,9 @@ impl Store {
         for (id, deleters) in &self.deleters {
             let number = deleters.iter().map(|(number, _)| *number).max().unwrap_or_default();
             calls.push(Call::Delete { id: *id, number });
+        }
+        for (number, (_, operation)) in &self.verifications {
+            calls.push(Call::Verify { id: operation.id(), number: *number });
         }
         calls
     }

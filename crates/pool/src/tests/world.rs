@@ -332,6 +332,7 @@ impl World {
             Effect::Tell(told) => {
                 self.note(|| format!("{at} tells {told:?}"));
                 let answers = self.machines[at].store.told(now, told, calls);
+                self.note_made(at);
                 self.answer(at, answers)?;
                 self.note_kept(at);
             }
@@ -405,6 +406,16 @@ impl World {
         let event = Event::Landed { ticket, room };
         let delay_us = self.delay_us();
         self.at(Mono(self.now.0 + delay_us), What::Node { at, incarnation, event });
+    }
+
+    /// What puts made is remembered.
+    pub(super) fn note_made(&mut self, at: usize) {
+        for (no, id, birth) in self.machines[at].store.take_made() {
+            if let Some(entry) = self.history.entries.get_mut(&no) {
+                entry.birth = Some(birth);
+            }
+            self.kept.entry((id, birth)).or_default().insert(at);
+        }
     }
 
     /// Machines that keep a copy are remembered.

@@ -71,6 +71,7 @@ fn object_of(effect: &Effect) -> Option<ObjectId> {
             | Told::Drop { id, .. }
             | Told::Publish { id, .. }
             | Told::Keep { id, .. }
+            | Told::Verified { id, .. }
             | Told::Release { id, .. } => Some(*id),
             Told::Vouch { .. } | Told::Look { .. } => None,
         },

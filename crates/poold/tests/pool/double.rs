@@ -243,7 +243,7 @@ impl Store for Double {
                 }
             }
             Told::Look { id, number } => calls.push(Call::Looked { id, number }),
-            Told::Vouch { .. } => {}
+            Told::Vouch { .. } | Told::Verified { .. } => {}
         }
         drop(state);
         self.state.1.notify_all();

@@ -180,6 +180,7 @@ impl<D: Directory> Store<D> {
         for id in ids {
             self.call_delete(&id);
         }
+        self.call_verifications();
     }
 
     /// What the agent answers.
@@ -201,6 +202,7 @@ impl<D: Directory> Store<D> {
                 Told::Vouch { ms } => self.vouch(ms),
                 Told::Release { id, birth } => self.release_copy(&id, birth),
                 Told::Look { id, number } => self.looked(&id, number),
+                Told::Verified { id, number, known } => self.verified(&id, number, known),
             }
         }
         self.tell_commits();
@@ -230,6 +232,7 @@ impl<D: Directory> Store<D> {
             self.end_commit(&id, Refusal::Unreachable);
         }
         self.end_unanswered_settles();
+        self.end_verifications();
         self.collect_fresh();
     }
 }

@@ -15,6 +15,8 @@ use crate::event::{ClientNo, Event, RecoveredExtent, RecoveredObject, SealLanded
 use crate::ports::Entry;
 use crate::{Config, Effect, Store};
 
+mod verification;
+
 const MIB: u64 = 1 << 20;
 const HERE: Origin = Origin { slot: Slot(1), boot: 9 };
 const ELSEWHERE: Origin = Origin { slot: Slot(2), boot: 8 };
