@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 from plasmon._info import known
-from plasmon._native import ObjectId
+from plasmon._native import ObjectId, pool_verify
 
 if TYPE_CHECKING:
     from plasmon._native import Store
@@ -167,4 +167,4 @@ class Pool:
 
         The nodes have ``timeout`` seconds; those that have not answered then are named.
         """
-        return cast(Verification, known(Verification, self._store._pool_verify(timeout)))
+        return cast(Verification, known(Verification, pool_verify(self._store, timeout)))

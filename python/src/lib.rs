@@ -77,6 +77,7 @@ mod numpy;
 mod part;
 mod pool;
 mod pool_delete;
+mod pool_verify;
 mod pools;
 mod process;
 mod protocols;
@@ -119,6 +120,8 @@ mod _native {
     use crate::pool::Pool;
     #[pymodule_export]
     use crate::pool_delete::delete_and_wait;
+    #[pymodule_export]
+    use crate::pool_verify::pool_verify;
     #[pymodule_export]
     use crate::process::{default_socket, start_daemon, this_process};
     #[pymodule_export]

@@ -5,7 +5,6 @@
 
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
 use plasmon_client::{Access, Code, Error, Filter, Level, Name, ObjectId, ObjectState, tag};
 use plasmon_proto::value::{ValueHeader, array_kind};
@@ -636,13 +635,6 @@ impl Store {
     ) -> PyResult<Bound<'py, PyAny>> {
         let id = id.map(|id| one_id(id, namespace)).transpose()?;
         describe::plain(py, &ask(py, || describe::fields(&self.client, what, id))?)
-    }
-
-    /// What pool.verify() makes its answer of.
-    #[pyo3(name = "_pool_verify", signature = (within))]
-    fn pool_verify<'py>(&self, py: Python<'py>, within: f64) -> PyResult<Bound<'py, PyAny>> {
-        let within = seconds(Some(within))?.unwrap_or(Duration::MAX);
-        describe::plain(py, &ask(py, || self.client.pool_verify(within))?)
     }
 
     /// BLAKE3 of the object's data and metadata, 32 bytes, computed once by the store.

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   every primary                          the node that leads, operators
-//!   DrainReport: in the groups that I   ──► progress(): is anything left, has every primary said so
-//!   lead in this map, so much is left       drained(): what may be stopped without loss
+//!   DrainReport: in the groups that I  ──► progress(): is anything left, and has every primary
+//!   lead in this map, so much is left      said so; drained(): what may be stopped without loss
 //! ```
 //!
 //! A report counts for a group if it was made in a map since which the group has its acting nodes:

@@ -6,7 +6,8 @@
 //! ```
 //!
 //! * [`keys`]: the names of the keys; [`reports`], [`drains`] and [`commands`]: the values of three
-//!   kinds of them. Those of the map and of members are `plasmon_cluster`'s (`docs/formats/cluster-map.md`).
+//!   kinds of them. Those of the map and of members are `plasmon_cluster`'s
+//!   (`docs/formats/cluster-map.md`).
 //! * [`view`]: what is in etcd, as far as it was seen.
 //! * [`snapshot()`] asks once. A pool whose nodes are all dead can be looked at like any other.
 //!

@@ -23,14 +23,14 @@ use plasmon_proto::ObjectId;
 
 use crate::event::Effect;
 use crate::limits::{INVENTORY_ENTRIES_MAX, RETRY_MS};
-use crate::message::{CopyEntry, Message};
+use crate::message::{CopyEntry, Message, QuestionNo};
 use crate::record::State;
 use crate::time::{Mono, Timers};
 use crate::view::Context;
 
 use drain::Drains;
 use kept::Kept;
-use led::Led;
+use led::{Groups, Led};
 use repair::Bucket;
 use verify::Verification;
 
@@ -40,7 +40,7 @@ const REPAIR_EVERY_MS: u64 = 50;
 /// The part of the directory that is on this node.
 #[derive(Debug)]
 pub(crate) struct Directory {
-    led: BTreeMap<GroupNo, Led>,
+    led: Groups,
     kept: BTreeMap<GroupNo, Kept>,
     /// When to go on with an object.
     timers: Timers<ObjectId>,
@@ -191,7 +191,7 @@ impl Directory {
                 }
                 Round::Repair => self.repair(cx),
                 Round::Drains => {
-                    if let Some(ms) = self.report_drains(cx) {
+                    if let Some(ms) = drain::report(&mut self.drains, &self.led, cx) {
                         self.rounds.set(Round::Drains, cx.now.after_ms(ms));
                     }
                 }
@@ -274,7 +274,7 @@ impl Directory {
             waits |= led.send_unheard(cx);
             waits |= led.in_sync < cx.view.group(*no).acting.len() || led.is_unreported(cx);
         }
-        waits |= !yields.is_empty() || !surveys.is_empty() || self.is_verifying();
+        waits |= !yields.is_empty() || !surveys.is_empty() || self.verification.is_under_way();
         for (slot, groups) in yields {
             cx.send(slot, Message::Yield { groups });
         }
@@ -327,8 +327,21 @@ impl Directory {
             }
             self.rounds.set_if_clear(Round::Groups, cx.now.after_ms(RETRY_MS));
         }
-        if self.is_verifying() {
+        if self.verification.is_under_way() {
             self.go_on_verifying(cx);
+        }
+    }
+
+    /// A node asks for a verification.
+    pub(crate) fn verify(&mut self, cx: &mut Context<'_>, from: Slot, question: QuestionNo) {
+        if self.verification.ask(from, question) {
+            self.go_on_verifying(cx);
+        }
+    }
+
+    fn go_on_verifying(&mut self, cx: &mut Context<'_>) {
+        if self.verification.go_on(&mut self.led, cx) {
+            self.rounds.set(Round::Groups, cx.now);
         }
     }
 

@@ -10,8 +10,8 @@ use plasmon_proto::{Name, ObjectId};
 
 use crate::message::{Envelope, InlineBytes, PoolNotice, QuestionNo, SegmentRange, TransferNo};
 use crate::record::{Birth, Content, Place};
+use crate::tally::Verified;
 use crate::time::Mono;
-use crate::verify::Verified;
 
 /// Names one landing: memory in the node's own store for a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

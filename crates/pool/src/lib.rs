@@ -115,10 +115,11 @@ mod pull;
 pub mod record;
 mod serve;
 mod survey;
+pub mod tally;
 #[cfg(test)]
 mod tests;
 mod time;
-pub mod verify;
+mod verify;
 mod view;
 mod vouch;
 

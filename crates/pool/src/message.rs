@@ -19,7 +19,7 @@ use crate::limits::{
     NOTICES_MAX, READ_RANGES_MAX, SOURCES_MAX,
 };
 use crate::record::{Birth, Content, Place, Record, Version, is_copies};
-use crate::verify::Tally;
+use crate::tally::Tally;
 
 /// The versions of the protocol between nodes that this code speaks.
 pub const PROTOCOL: ProtocolRange = ProtocolRange { min: 2, max: 2 };

@@ -8,16 +8,16 @@ use plasmon_proto::ObjectId;
 use crate::config::Config;
 use crate::copies::{Copies, Copy};
 use crate::directory::Directory;
-use crate::event::{Call, Class, Effect, Event, Fate, Refusal, Told};
+use crate::event::{Call, Effect, Event, Fate, Refusal, Told};
 use crate::limits::{HELD_AGAIN_MS, MESSAGES_MAX};
 use crate::listing::Listings;
 use crate::looks::Looks;
-use crate::lookup::{Asked, Lookups};
-use crate::message::{Answer, Envelope, HoldOutcome, Message, QuestionNo};
+use crate::lookup::Lookups;
+use crate::message::{Envelope, HoldOutcome, Message};
 use crate::notices::Notices;
 use crate::origin::{Commit, Overdue, Requests};
 use crate::outbox::Outbox;
-use crate::parts::{PartsReads, is_of_read};
+use crate::parts::PartsReads;
 use crate::places::Places;
 use crate::pull::{Ended, Outcome, Pulls, Wish};
 use crate::record::{Birth, is_copies};
@@ -26,7 +26,7 @@ use crate::survey;
 use crate::time::Mono;
 use crate::verify::Verifications;
 use crate::view::{Context, View};
-use crate::vouch::{self, Vouching};
+use crate::vouch::Vouching;
 
 /// How a commit ended.
 type CommitResult = Result<(), Refusal>;
@@ -61,9 +61,12 @@ macro_rules! context {
     };
 }
 
+mod answers;
 mod drains;
 mod listings;
+mod messages;
 mod notices;
+mod orders;
 mod parts;
 mod transfers;
 mod verify;
@@ -369,88 +372,6 @@ impl Node {
         self.lookups.ask_anew(cx, id);
     }
 
-    fn message(&mut self, now: Mono, from: (Slot, u64, Epoch), message: Message) {
-        let (from, incarnation, epoch) = from;
-        let is_me = from == self.view.me();
-        let is_current = is_me || self.view.accepts(from, incarnation, epoch);
-        match message {
-            Message::Commit { .. }
-            | Message::Find { .. }
-            | Message::Unwatch { .. }
-            | Message::Delete { .. }
-            | Message::Record { .. }
-            | Message::Recorded { .. }
-            | Message::Unheard { .. }
-            | Message::UnheardRecorded { .. }
-            | Message::Held { .. }
-            | Message::Gone { .. }
-            | Message::Missing { .. }
-            | Message::Where { .. }
-            | Message::Locate { .. } => {
-                if is_current {
-                    self.directory.message(context!(self, now), from, message);
-                }
-            }
-            Message::Yielded { groups } if is_current => {
-                self.directory.yielded(now, from, &groups);
-            }
-            Message::Inventory { groups, copies, more } if is_current => {
-                let cx = context!(self, now);
-                self.directory.inventory(cx, from, &groups, &copies, more);
-            }
-            Message::Verify { .. } | Message::Verified { .. } if is_current => {
-                self.verification(now, from, message);
-            }
-            Message::Yielded { .. }
-            | Message::Inventory { .. }
-            | Message::Verify { .. }
-            | Message::Verified { .. } => {}
-            Message::Yield { groups } => survey::yielded(context!(self, now), from, &groups),
-            Message::Survey { groups } => self.survey(now, from, &groups),
-            // A primary that led the group before may have refused what this one accepts.
-            Message::Committed { id, .. } if epoch < self.view.group(Map::group_of(&id)).since => {}
-            Message::Committed { id, birth, outcome } => {
-                let cx = context!(self, now);
-                let ended = self.requests.committed(cx, id, birth, outcome);
-                if let Some((birth, result)) = ended {
-                    self.commit_ended(now, (id, birth), result);
-                }
-            }
-            Message::Answered { id, question, answer } => {
-                if epoch >= self.view.group(Map::group_of(&id)).since {
-                    self.answered(now, id, question, answer);
-                }
-            }
-            Message::Place { id, question, place } => {
-                self.places.answered(context!(self, now), epoch, (id, question), place);
-            }
-            Message::Deleted { id, birth } => {
-                if let Some(number) = self.requests.deleted(context!(self, now), id, birth) {
-                    self.lookups.deletes_ended(id, number);
-                }
-            }
-            Message::Hold { .. }
-            | Message::Publish { .. }
-            | Message::Drop { .. }
-            | Message::Release { .. } => {
-                self.order(now, epoch, message);
-            }
-            Message::Open { .. }
-            | Message::Opened { .. }
-            | Message::Read { .. }
-            | Message::ReadParts { .. }
-            | Message::ReadRefused { .. }
-            | Message::Whole { .. }
-            | Message::EndRead { .. } => self.transfer(now, from, message),
-            Message::List { .. } | Message::Listed { .. } => {
-                self.listing(now, (from, is_current), message);
-            }
-            Message::Watch { .. } | Message::Watching { .. } | Message::Noticed { .. } => {
-                self.notice(now, (from, incarnation), is_current, message);
-            }
-        }
-    }
-
     fn commit_ended(&mut self, now: Mono, (id, birth): (ObjectId, Birth), result: CommitResult) {
         let serial = birth.serial;
         self.out.tell(Told::Committed { id, serial, result });
@@ -468,153 +389,6 @@ impl Node {
     fn end_openers(&mut self, now: Mono, id: ObjectId, birth: Birth, existed: bool) {
         for slot in self.copies.take_openers(&id) {
             context!(self, now).send(slot, Message::Drop { id, birth, existed });
-        }
-    }
-
-    /// An answer of the directory, or of the home of an id.
-    fn answered(&mut self, now: Mono, id: ObjectId, question: QuestionNo, answer: Answer) {
-        if is_of_read(question) {
-            return self.parts_answered(now, (id, question), answer);
-        }
-        let fate = match answer {
-            Answer::Found { .. } => None,
-            Answer::Absent => Some(Fate::Absent),
-            Answer::Deleted => Some(Fate::Deleted),
-            Answer::Lost(_) => Some(Fate::Lost),
-        };
-        let asked = self.lookups.answered(context!(self, now), id, question, fate);
-        let Some(Asked { seek, delete, verify, check }) = asked else { return };
-        if verify.is_some() {
-            self.vouching.verified(&id);
-        }
-        for birth in verify.into_iter().chain(check.map(|(birth, _)| birth)) {
-            let copy = self.copies.of(&id, birth);
-            if let Some(told) = copy.and_then(|copy| vouch::verdict(id, copy, &answer)) {
-                self.out.tell(told);
-            }
-        }
-        if let Some((_, number)) = check {
-            self.out.tell(Told::Verified { id, number, known: true });
-        }
-        if let (Some(number), Answer::Found { birth, .. } | Answer::Lost(birth)) = (delete, &answer)
-        {
-            self.requests.delete(context!(self, now), id, *birth, number);
-        }
-        match answer {
-            Answer::Found { birth, content, sources, .. } => {
-                if let Some(class) = seek {
-                    let (visible, hold, parts) = (true, false, None);
-                    let wish = Wish { id, birth, content, class, sources, visible, hold, parts };
-                    self.found(now, wish);
-                }
-            }
-            Answer::Lost(_) => {}
-            Answer::Absent | Answer::Deleted => {
-                if let Some(number) = delete {
-                    self.out.tell(Told::Deleted { id, number });
-                }
-            }
-        }
-    }
-
-    /// An object that clients of this node ask for exists.
-    fn found(&mut self, now: Mono, wish: Wish) {
-        let (id, birth) = (wish.id, wish.birth);
-        match self.copies.get(&id) {
-            Some(copy) if copy.birth == birth => {
-                self.copies.publish(&mut self.out, id, birth);
-                self.lookups.arrived(id);
-            }
-            // This node's own object of the id, which will be refused. Then it is asked again.
-            Some(_) => self.lookups.arrived(id),
-            None => {
-                if self.pulls.get(&id).is_some_and(|other| other.birth != birth) {
-                    self.pulls.cancel(context!(self, now), id);
-                }
-                self.pulls.begin(context!(self, now), wish);
-            }
-        }
-    }
-
-    /// What the primary of an id tells a node that has or shall have a copy. One that led the
-    /// group before is not obeyed, nor one that knows a newer map: it says it again.
-    fn order(&mut self, now: Mono, epoch: Epoch, message: Message) {
-        let (Message::Hold { id, .. }
-        | Message::Publish { id, .. }
-        | Message::Drop { id, .. }
-        | Message::Release { id, .. }) = message
-        else {
-            return;
-        };
-        let since = self.view.group(Map::group_of(&id)).since;
-        if epoch < since || epoch > self.view.epoch() {
-            return;
-        }
-        match message {
-            Message::Hold { id, birth, content, sources, live } => {
-                let class = if live { Class::Repair } else { Class::Replica };
-                let (visible, hold, parts) = (live, true, None);
-                let wish = Wish { id, birth, content, class, sources, visible, hold, parts };
-                self.hold(now, wish);
-            }
-            Message::Publish { id, birth } => {
-                self.copies.publish(&mut self.out, id, birth);
-                self.pulls.publish(id, birth);
-            }
-            Message::Drop { id, birth, existed } => self.drop_copy(now, id, birth, existed),
-            Message::Release { id, birth } => self.release(id, birth),
-            _ => {}
-        }
-    }
-
-    fn hold(&mut self, now: Mono, wish: Wish) {
-        let (id, birth) = (wish.id, wish.birth);
-        let is_own = birth.slot == self.view.me() && birth.boot == self.view.config.boot;
-        let outcome = match (self.copies.get(&id), self.pulls.get(&id)) {
-            (Some(copy), _) if copy.birth == birth => {
-                let is_kept = copy.kept && id.home().is_some();
-                if wish.visible {
-                    self.copies.publish(&mut self.out, id, birth);
-                }
-                if !is_kept {
-                    // The store may just have evicted it.
-                    return self.out.tell(Told::Keep { id, birth });
-                }
-                HoldOutcome::Held
-            }
-            // One store has one object of an id.
-            (Some(_), _) => HoldOutcome::NoRoom,
-            (None, _) if is_own && !wish.visible => HoldOutcome::Withdrawn,
-            (None, None) if wish.sources.is_empty() => HoldOutcome::Absent,
-            (None, _) => {
-                let is_moving = self.pulls.is_moving(now, &id, birth);
-                match self.pulls.begin(context!(self, now), wish) {
-                    true if is_moving => HoldOutcome::Arriving,
-                    true => return,
-                    false => HoldOutcome::NoRoom,
-                }
-            }
-        };
-        self.send_held(now, id, birth, outcome);
-    }
-
-    fn drop_copy(&mut self, now: Mono, id: ObjectId, birth: Birth, existed: bool) {
-        self.end_openers(now, id, birth, existed);
-        if self.requests.end_commit(id, birth) {
-            let result = if existed { Ok(()) } else { Err(Refusal::NotEnoughNodes) };
-            self.out.tell(Told::Committed { id, serial: birth.serial, result });
-            self.notices.committed(context!(self, now), id, birth, existed);
-        }
-        if self.pulls.get(&id).is_some_and(|wish| wish.birth == birth) {
-            self.pulls.cancel(context!(self, now), id);
-        }
-        if self.copies.of(&id, birth).is_some() {
-            if existed {
-                self.notices.ended(context!(self, now), id, birth);
-            }
-            self.out.tell(Told::Drop { id, birth });
-        } else {
-            self.send_gone(now, id, birth);
         }
     }
 

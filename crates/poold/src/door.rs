@@ -28,7 +28,7 @@ use plasmon_cluster::limits::{GROUPS, NODES_MAX};
 use plasmon_cluster::{Map, Slot};
 use plasmon_pool::limits::{PLACE_MS, VERIFY_MS_MAX};
 use plasmon_pool::record::{Found, Place};
-use plasmon_pool::verify::{NodeTally, Verified};
+use plasmon_pool::tally::{NodeTally, Verified};
 use plasmon_proto::ObjectId;
 use plasmon_proto::frame;
 use plasmon_proto::limits::REQUEST_IDS_MAX;

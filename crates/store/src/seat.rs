@@ -209,6 +209,12 @@ impl Seat {
     }
 }
 
+/// A client that does not have the seat does what is for the one that has.
+fn not_the_agent() -> Failure {
+    let detail = "only the pool daemon that this store started may do that";
+    Failure::of(Code::NotPermitted).with_detail(detail)
+}
+
 /// Why nothing can be done with an object of a pool.
 pub(crate) fn no_pool() -> Failure {
     Failure::of(Code::Unsupported).with_detail(

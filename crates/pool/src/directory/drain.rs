@@ -10,8 +10,7 @@ use std::collections::BTreeSet;
 use plasmon_cluster::{DrainReport, Left, Map, NodeState, Slot};
 use plasmon_proto::ObjectId;
 
-use crate::directory::Directory;
-use crate::directory::led::Led;
+use crate::directory::led::{Groups, Led};
 use crate::limits::{COPIES_MAX, DRAIN_EVERY_MS, DRAIN_OBJECTS_PER_MS};
 use crate::message::Message;
 use crate::record::{Birth, Record, State};
@@ -151,49 +150,46 @@ fn left_of(led: &Led, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Left 
     }
 }
 
-impl Directory {
-    /// Makes the reports about draining nodes, unless this node does not know everything yet; in
-    /// how many milliseconds the next ones are due.
-    pub(super) fn report_drains(&mut self, cx: &Context<'_>) -> Option<u64> {
-        if !cx.view.has_drains() {
-            self.drains = Drains::default();
-            return None;
-        }
-        let led = &self.led;
-        self.drains.ids.retain(|id| {
-            let led = led.get(&Map::group_of(id));
-            led.is_some_and(|led| led.record(id).is_some_and(|it| concerns(led, cx, id, it)))
+/// Makes the reports about draining nodes, unless this node does not know everything yet; in how
+/// many milliseconds the next ones are due.
+pub(super) fn report(drains: &mut Drains, led: &Groups, cx: &Context<'_>) -> Option<u64> {
+    if !cx.view.has_drains() {
+        *drains = Drains::default();
+        return None;
+    }
+    drains.ids.retain(|id| {
+        let led = led.get(&Map::group_of(id));
+        led.is_some_and(|led| led.record(id).is_some_and(|it| concerns(led, cx, id, it)))
+    });
+    if cx.view.may_decide(cx.now) {
+        let reports = cx.view.map().nodes().filter_map(|(slot, node)| {
+            let is_meant = node.state == NodeState::Draining && knows_all_of(led, cx, slot);
+            let (since, epoch) = (node.since, cx.view.epoch());
+            let left = || left_on(drains, led, cx, slot);
+            is_meant.then(|| DrainReport { slot, since, epoch, left: left() })
         });
-        if cx.view.may_decide(cx.now) {
-            let reports = cx.view.map().nodes().filter_map(|(slot, node)| {
-                let is_meant = node.state == NodeState::Draining && self.knows_all_of(cx, slot);
-                let (since, epoch) = (node.since, cx.view.epoch());
-                is_meant.then(|| DrainReport { slot, since, epoch, left: self.left(cx, slot) })
-            });
-            let reports: Vec<_> = reports.collect();
-            self.drains.fresh = Some(reports);
-        }
-        let objects = self.drains.ids.len() as u64;
-        Some(DRAIN_EVERY_MS.max(objects / DRAIN_OBJECTS_PER_MS))
+        let reports: Vec<_> = reports.collect();
+        drains.fresh = Some(reports);
     }
+    let objects = drains.ids.len() as u64;
+    Some(DRAIN_EVERY_MS.max(objects / DRAIN_OBJECTS_PER_MS))
+}
 
-    /// Whether the records of all groups that this node leads are those that there are, and name
-    /// what a node has.
-    fn knows_all_of(&self, cx: &Context<'_>, slot: Slot) -> bool {
-        let mut led = self.led.values();
-        led.all(|led| led.is_active() && led.complete && led.knows_copies_of(cx, slot))
-    }
+/// Whether the records of all groups that this node leads are those that there are, and name what
+/// a node has.
+fn knows_all_of(led: &Groups, cx: &Context<'_>, slot: Slot) -> bool {
+    led.values().all(|led| led.is_active() && led.complete && led.knows_copies_of(cx, slot))
+}
 
-    fn left(&self, cx: &Context<'_>, slot: Slot) -> Left {
-        let mut left = Left::default();
-        for id in &self.drains.ids {
-            if let Some(led) = self.led.get(&Map::group_of(id))
-                && let Some(record) = led.record(id)
-                && is_needed(led, cx, id, record, slot)
-            {
-                left = left.and(left_of(led, cx, id, record));
-            }
+fn left_on(drains: &Drains, led: &Groups, cx: &Context<'_>, slot: Slot) -> Left {
+    let mut left = Left::default();
+    for id in &drains.ids {
+        if let Some(led) = led.get(&Map::group_of(id))
+            && let Some(record) = led.record(id)
+            && is_needed(led, cx, id, record, slot)
+        {
+            left = left.and(left_of(led, cx, id, record));
         }
-        left
     }
+    left
 }

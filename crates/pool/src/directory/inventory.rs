@@ -67,7 +67,7 @@ pub(super) fn received(
 }
 
 fn reconcile(led: &mut Led, cx: &mut Context<'_>, from: Slot, copy: CopyEntry) {
-    let CopyEntry { id, birth, content, standing, kept } = copy;
+    let CopyEntry { id, birth, content, standing, .. } = copy;
     if standing == Standing::Unanswered && led.record_of(&id, birth).is_none() {
         // Its commit decides.
         return;
@@ -90,21 +90,7 @@ fn reconcile(led: &mut Led, cx: &mut Context<'_>, from: Slot, copy: CopyEntry) {
         return cx.send(from, Message::Drop { id, birth, existed: visible });
     }
     match record.state {
-        State::Live => {
-            if !visible {
-                cx.send(from, Message::Publish { id, birth });
-            }
-            if !record.holders.contains(&from) {
-                led.caches.entry(id).or_default().insert(from);
-                if kept {
-                    drain::release_found(led, cx, &id, birth, from);
-                }
-            } else if !kept && standing != Standing::Arriving {
-                // It came as a cached copy, and its store started again.
-                let (sources, live) = (Vec::new(), true);
-                cx.send(from, Message::Hold { id, birth, content, sources, live });
-            }
-        }
+        State::Live => has_live(led, cx, from, &record, copy),
         // It was visible, so it exists; the update that says so was lost with the primary.
         State::Pending if visible && id.home().is_none() => {
             let work = led.work.entry(id).or_default();
@@ -141,6 +127,24 @@ fn reconcile(led: &mut Led, cx: &mut Context<'_>, from: Slot, copy: CopyEntry) {
             let record = Record { state: State::Live, content, ..record };
             found_again(led, cx, from, id, record);
         }
+    }
+}
+
+/// A node has a copy of an object that exists.
+fn has_live(led: &mut Led, cx: &mut Context<'_>, from: Slot, record: &Record, copy: CopyEntry) {
+    let CopyEntry { id, birth, content, standing, kept } = copy;
+    if standing != Standing::Committed {
+        cx.send(from, Message::Publish { id, birth });
+    }
+    if !record.holders.contains(&from) {
+        led.caches.entry(id).or_default().insert(from);
+        if kept {
+            drain::release_found(led, cx, &id, birth, from);
+        }
+    } else if !kept && standing != Standing::Arriving {
+        // It came as a cached copy, and its store started again.
+        let (sources, live) = (Vec::new(), true);
+        cx.send(from, Message::Hold { id, birth, content, sources, live });
     }
 }
 

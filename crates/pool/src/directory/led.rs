@@ -7,7 +7,6 @@ use plasmon_proto::ObjectId;
 
 use crate::directory::early::EarlyCopies;
 use crate::directory::kept::{Kept, Stored};
-use crate::directory::verify::Findings;
 use crate::message::{CommitOutcome, CopyEntry, Message, QuestionNo};
 use crate::record::{Birth, Record, State, Version};
 use crate::time::Mono;
@@ -38,6 +37,18 @@ pub(super) struct Work {
     /// Of a withdrawn object: why.
     pub(super) refusal: Option<CommitOutcome>,
 }
+
+/// What differed on one node since its group is being verified.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Findings {
+    /// Copies that it was to keep, and has not.
+    pub(super) missing: u64,
+    /// Copies of which there is no record.
+    pub(super) unrecorded: u64,
+}
+
+/// The groups that this node leads.
+pub(super) type Groups = BTreeMap<GroupNo, Led>;
 
 /// A group that this node leads.
 #[derive(Debug)]

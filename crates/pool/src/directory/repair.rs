@@ -1,9 +1,9 @@
 //! Copies that were lost are made again.
 //!
 //! What is on a node that is down counts as there; it may come back. Once the node is out, or says
-//! that it has no copy, or drains, another node is asked to hold one: first a node that has a cached
-//! copy, so that no byte moves. Objects with the fewest copies come first, and the bytes of a second are
-//! limited.
+//! that it has no copy, or drains, another node is asked to hold one: first a node that has a
+//! cached copy, so that no byte moves. Objects with the fewest copies come first, and the
+//! bytes of a second are limited.
 
 use plasmon_proto::ObjectId;
 

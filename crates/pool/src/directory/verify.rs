@@ -6,23 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use plasmon_cluster::{GroupNo, Slot};
 
-use crate::directory::Directory;
-use crate::directory::led::Led;
+use crate::directory::led::{Groups, Led};
 use crate::limits::{QUESTIONERS_MAX, VERIFY_BATCH_MS, VERIFY_GROUPS_AT_ONCE};
 use crate::message::{Message, QuestionNo, Standing};
 use crate::record::State;
+use crate::tally::{NodeTally, Tally};
 use crate::time::Mono;
-use crate::verify::{NodeTally, Tally};
 use crate::view::Context;
-
-/// What differed on one node since its group is being verified.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Findings {
-    /// Copies that it was to keep, and has not.
-    pub(super) missing: u64,
-    /// Copies of which there is no record.
-    pub(super) unrecorded: u64,
-}
 
 /// A verification that is under way, and those that are to follow.
 #[derive(Debug, Default)]
@@ -41,95 +31,84 @@ pub(super) struct Verification {
     nodes: BTreeMap<Slot, NodeTally>,
 }
 
-impl Directory {
-    /// A node asks for a verification.
-    pub(crate) fn verify(&mut self, cx: &mut Context<'_>, from: Slot, question: QuestionNo) {
-        let verification = &mut self.verification;
+impl Verification {
+    /// A node asks for a verification. Whether one may have to begin.
+    pub(super) fn ask(&mut self, from: Slot, question: QuestionNo) -> bool {
         let asker = (from, question);
-        let asked = verification.askers.len() + verification.next.len();
-        if verification.askers.contains(&asker) || asked >= QUESTIONERS_MAX {
-            return;
-        }
-        verification.next.insert(asker);
-        self.go_on_verifying(cx);
+        let asked = self.askers.len() + self.next.len();
+        !self.askers.contains(&asker) && asked < QUESTIONERS_MAX && self.next.insert(asker)
     }
 
-    /// Goes on with a verification as far as it can.
-    pub(super) fn go_on_verifying(&mut self, cx: &mut Context<'_>) {
-        if !cx.view.may_decide(cx.now) {
-            return;
-        }
-        loop {
-            if self.verification.askers.is_empty() && !self.begin_verifying() {
-                return;
+    /// Goes on as far as it can. Whether every node is to be asked for its copies in some groups.
+    pub(super) fn go_on(&mut self, groups: &mut Groups, cx: &mut Context<'_>) -> bool {
+        let mut is_asked = false;
+        while cx.view.may_decide(cx.now) {
+            if self.askers.is_empty() && !self.begin(groups) {
+                break;
             }
-            let is_late = self.verification.deadline <= cx.now;
-            let current = std::mem::take(&mut self.verification.current);
-            if !is_late && current.iter().any(|no| self.is_awaited(cx, *no)) {
-                self.verification.current = current;
-                return;
+            let is_late = self.deadline <= cx.now;
+            let awaits = |no: &GroupNo| groups.get(no).is_some_and(|led| is_awaited(led, cx));
+            if !is_late && self.current.iter().any(awaits) {
+                break;
             }
-            for no in current {
-                if let Some(led) = self.led.get(&no).filter(|led| is_compared(led, cx)) {
-                    count(led, cx, &mut self.verification);
+            for no in std::mem::take(&mut self.current) {
+                if let Some(led) = groups.get(&no).filter(|led| is_compared(led, cx)) {
+                    count(led, cx, self);
                 }
             }
-            if self.verification.groups.is_empty() {
-                self.end_verifying(cx);
+            if self.groups.is_empty() {
+                self.end(cx);
             } else {
-                self.survey_next(cx);
+                self.survey_next(groups, cx);
+                is_asked = true;
             }
-        }
-    }
-
-    /// Begins what nodes asked for meanwhile, if they did.
-    fn begin_verifying(&mut self) -> bool {
-        let askers = std::mem::take(&mut self.verification.next);
-        let groups = self.led.keys().copied().collect();
-        let is_asked = !askers.is_empty();
-        if is_asked {
-            self.verification = Verification { askers, groups, ..Verification::default() };
         }
         is_asked
     }
 
-    /// Whether nodes have yet to show their copies in a group. A group of which this node does not
-    /// know all records is not waited for.
-    fn is_awaited(&self, cx: &Context<'_>, no: GroupNo) -> bool {
-        let led = self.led.get(&no).filter(|led| led.is_active() && led.complete);
-        led.is_some_and(|led| !is_compared(led, cx))
+    /// Begins what nodes asked for meanwhile, if they did.
+    fn begin(&mut self, groups: &Groups) -> bool {
+        let askers = std::mem::take(&mut self.next);
+        let is_asked = !askers.is_empty();
+        if is_asked {
+            let groups = groups.keys().copied().collect();
+            *self = Self { askers, groups, ..Self::default() };
+        }
+        is_asked
     }
 
-    /// Asks every node for its copies in the next groups.
-    fn survey_next(&mut self, cx: &Context<'_>) {
-        let groups = &mut self.verification.groups;
-        let rest = groups.split_off(groups.len().min(VERIFY_GROUPS_AT_ONCE));
-        let current = std::mem::replace(groups, rest);
-        for no in &current {
-            let Some(led) = self.led.get_mut(no) else { continue };
+    /// Has every node asked for its copies in the next groups.
+    fn survey_next(&mut self, groups: &mut Groups, cx: &Context<'_>) {
+        let rest = self.groups.split_off(self.groups.len().min(VERIFY_GROUPS_AT_ONCE));
+        self.current = std::mem::replace(&mut self.groups, rest);
+        for no in &self.current {
+            let Some(led) = groups.get_mut(no) else { continue };
             led.findings.clear();
             let known: Vec<Slot> = led.surveyed.keys().copied().collect();
             known.into_iter().for_each(|slot| led.survey_again(slot));
         }
-        self.verification.current = current;
-        self.verification.deadline = cx.now.after_ms(VERIFY_BATCH_MS);
-        self.rounds.set(super::Round::Groups, cx.now);
+        self.deadline = cx.now.after_ms(VERIFY_BATCH_MS);
     }
 
-    fn end_verifying(&mut self, cx: &mut Context<'_>) {
-        let Verification { askers, next, mut tally, nodes, .. } =
-            std::mem::take(&mut self.verification);
+    fn end(&mut self, cx: &mut Context<'_>) {
+        let Self { askers, next, mut tally, nodes, .. } = std::mem::take(self);
         tally.nodes = nodes.into_values().collect();
         for (slot, question) in askers {
             cx.send(slot, Message::Verified { question, tally: tally.clone() });
         }
-        self.verification.next = next;
+        self.next = next;
     }
 
     /// Whether groups wait to be looked at.
-    pub(super) fn is_verifying(&self) -> bool {
-        !self.verification.askers.is_empty()
+    pub(super) fn is_under_way(&self) -> bool {
+        !self.askers.is_empty()
     }
+}
+
+/// Whether nodes have yet to show their copies in a group. A group of which this node does not
+/// know all records is not waited for.
+fn is_awaited(led: &Led, cx: &Context<'_>) -> bool {
+    led.is_active() && led.complete && !is_compared(led, cx)
 }
 
 /// Whether every node has shown its copies in a group that is whole.

@@ -5,7 +5,7 @@ use plasmon_proto::{Name, ObjectId};
 
 use super::*;
 use crate::record::{Found, State};
-use crate::verify::NodeTally;
+use crate::tally::NodeTally;
 
 fn id() -> ObjectId {
     ObjectId::pooled([1; 12], None)

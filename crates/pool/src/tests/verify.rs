@@ -5,7 +5,7 @@ use plasmon_proto::ObjectId;
 
 use crate::event::Event;
 use crate::record::Content;
-use crate::verify::{NodeTally, Verified};
+use crate::tally::{NodeTally, Verified};
 
 use super::history::Operation;
 use super::world::World;

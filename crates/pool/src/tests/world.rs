@@ -14,8 +14,8 @@ use crate::event::{Call, Effect, Event, Fate, Ticket};
 use crate::limits::ISOLATED_MARGIN_MS;
 use crate::message::{Envelope, InlineBytes, SegmentRange, TransferNo};
 use crate::record::{Birth, Place};
+use crate::tally::Verified;
 use crate::time::Mono;
-use crate::verify::Verified;
 
 use super::history::{History, OperationNo};
 use super::listings::Listings;
@@ -370,6 +370,30 @@ impl World {
                     return Err("ended what was not served".into());
                 }
             }
+            Effect::Verified { .. }
+            | Effect::Place { .. }
+            | Effect::ListHere { .. }
+            | Effect::Listed { .. }
+            | Effect::ReportDrains(_)
+            | Effect::Describe { .. }
+            | Effect::Subscribed { .. }
+            | Effect::Notice(_)
+            | Effect::NoticesLost => self.note_answer(at, effect)?,
+            // No program reads parts here.
+            Effect::Read { .. } => {}
+            Effect::Report { group, since } => {
+                if self.machines[at].reaches_etcd {
+                    let primary = self.machines[at].slot();
+                    self.activations.push(Activation { primary, group, since });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What a node answers to questions, or tells without one.
+    fn note_answer(&mut self, at: usize, effect: Effect) -> Result<(), String> {
+        match effect {
             Effect::Verified { number, verified } => {
                 self.verified.insert(number, verified);
             }
@@ -388,14 +412,7 @@ impl World {
             Effect::Subscribed { number } => self.subscribed(number)?,
             Effect::Notice(notice) => self.notice(at, Some(&notice))?,
             Effect::NoticesLost => self.notice(at, None)?,
-            // No program reads parts here.
-            Effect::Read { .. } => {}
-            Effect::Report { group, since } => {
-                if self.machines[at].reaches_etcd {
-                    let primary = self.machines[at].slot();
-                    self.activations.push(Activation { primary, group, since });
-                }
-            }
+            _ => {}
         }
         Ok(())
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, SyncSender};
 
 use plasmon_pool::record::Place;
-use plasmon_pool::verify::Verified;
+use plasmon_pool::tally::Verified;
 use plasmon_proto::ObjectId;
 use plasmon_proto::parts::{ReadReply, ReadRequest};
 

@@ -38,7 +38,7 @@ use plasmon_membership::Snapshot;
 use plasmon_net::handshake::Token;
 use plasmon_net::tcp::TcpListener;
 use plasmon_pool::record::Place;
-use plasmon_pool::verify::Verified;
+use plasmon_pool::tally::Verified;
 use plasmon_proto::ObjectId;
 use plasmon_proto::parts::{ReadReply, ReadRequest};
 use plasmon_proto::pool_listing::ListQuery;

@@ -11,7 +11,7 @@ use plasmon_net::handshake::{Cluster, Local, NodeIdentity, ProtocolRange, Token}
 use plasmon_net::tcp::TcpListener;
 use plasmon_pool::message::{PROTOCOL, TransferNo};
 use plasmon_pool::record::Place;
-use plasmon_pool::verify::Verified;
+use plasmon_pool::tally::Verified;
 use plasmon_pool::{Call, Config, Effect, Event, Mono, Node, Ticket};
 use plasmon_proto::ObjectId;
 

@@ -6,7 +6,7 @@ use plasmon_proto::pool::{Birth, Call, Content, Fate, Origin, Refusal, Told};
 use plasmon_proto::{Attributes, Code, ObjectId, Policy};
 
 use super::copies::birth_here;
-use super::{Inventory, Reason, no_pool};
+use super::{Inventory, Reason, no_pool, not_the_agent};
 use crate::effect::Effect;
 use crate::event::ClientNo;
 use crate::extras::Extras;
@@ -235,12 +235,6 @@ impl<D: Directory> Store<D> {
         self.end_verifications();
         self.collect_fresh();
     }
-}
-
-/// A client that does not have the seat does what is for the one that has.
-pub(super) fn not_the_agent() -> Failure {
-    let detail = "only the pool daemon that this store started may do that";
-    Failure::of(Code::NotPermitted).with_detail(detail)
 }
 
 /// Whether an object is never evicted.

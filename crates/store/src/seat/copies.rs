@@ -5,8 +5,7 @@ use plasmon_proto::object::{PoolAttributes, Sizes};
 use plasmon_proto::pool::{Birth, Call, Origin, Refusal};
 use plasmon_proto::{Attributes, ObjectId, ObjectState, Policy};
 
-use super::agent::not_the_agent;
-use super::{Reason, Withheld};
+use super::{Reason, Withheld, not_the_agent};
 use crate::effect::Effect;
 use crate::event::ClientNo;
 use crate::ports::{Directory, Entry};

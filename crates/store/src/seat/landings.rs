@@ -4,7 +4,7 @@ use plasmon_proto::message::{Failure, Landing, Reply};
 use plasmon_proto::pool::Birth;
 use plasmon_proto::{Attributes, Code, ObjectId, Policy};
 
-use super::agent::not_the_agent;
+use super::not_the_agent;
 use crate::construction::{CreateRequest, LandedSeal, LandingState, Stage};
 use crate::effect::Effect;
 use crate::event::ClientNo;

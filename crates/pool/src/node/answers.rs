@@ -1,0 +1,86 @@
+//! Answers to what a node asked of the directory, or of the home of an id.
+
+use plasmon_proto::ObjectId;
+
+use super::Node;
+use crate::event::{Fate, Told};
+use crate::lookup::Asked;
+use crate::message::{Answer, QuestionNo};
+use crate::parts::is_of_read;
+use crate::pull::Wish;
+use crate::time::Mono;
+use crate::view::Context;
+use crate::vouch;
+
+impl Node {
+    /// An answer of the directory, or of the home of an id.
+    pub(super) fn answered(
+        &mut self,
+        now: Mono,
+        id: ObjectId,
+        question: QuestionNo,
+        answer: Answer,
+    ) {
+        if is_of_read(question) {
+            return self.parts_answered(now, (id, question), answer);
+        }
+        let fate = match answer {
+            Answer::Found { .. } => None,
+            Answer::Absent => Some(Fate::Absent),
+            Answer::Deleted => Some(Fate::Deleted),
+            Answer::Lost(_) => Some(Fate::Lost),
+        };
+        let asked = self.lookups.answered(context!(self, now), id, question, fate);
+        let Some(Asked { seek, delete, verify, check }) = asked else { return };
+        if verify.is_some() {
+            self.vouching.verified(&id);
+        }
+        for birth in verify.into_iter().chain(check.map(|(birth, _)| birth)) {
+            let copy = self.copies.of(&id, birth);
+            if let Some(told) = copy.and_then(|copy| vouch::verdict(id, copy, &answer)) {
+                self.out.tell(told);
+            }
+        }
+        if let Some((_, number)) = check {
+            self.out.tell(Told::Verified { id, number, known: true });
+        }
+        if let (Some(number), Answer::Found { birth, .. } | Answer::Lost(birth)) = (delete, &answer)
+        {
+            self.requests.delete(context!(self, now), id, *birth, number);
+        }
+        match answer {
+            Answer::Found { birth, content, sources, .. } => {
+                if let Some(class) = seek {
+                    let (visible, hold, parts) = (true, false, None);
+                    let wish = Wish { id, birth, content, class, sources, visible, hold, parts };
+                    self.found(now, wish);
+                }
+            }
+            Answer::Lost(_) => {}
+            Answer::Absent | Answer::Deleted => {
+                if let Some(number) = delete {
+                    self.out.tell(Told::Deleted { id, number });
+                }
+            }
+        }
+    }
+
+    /// An object that clients of this node ask for exists.
+    fn found(&mut self, now: Mono, wish: Wish) {
+        let (id, birth) = (wish.id, wish.birth);
+        match self.copies.get(&id) {
+            Some(copy) if copy.birth == birth => {
+                self.copies.publish(&mut self.out, id, birth);
+                self.lookups.arrived(id);
+            }
+            // This node's own object of the id, which will be refused. Then it is asked again.
+            Some(_) => self.lookups.arrived(id),
+            None => {
+                if self.pulls.get(&id).is_some_and(|other| other.birth != birth) {
+                    self.pulls.cancel(context!(self, now), id);
+                }
+                self.pulls.begin(context!(self, now), wish);
+            }
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! What primaries tell a node about its copies.
+
+use plasmon_cluster::{Epoch, Map};
+use plasmon_proto::ObjectId;
+
+use super::Node;
+use crate::event::{Class, Refusal, Told};
+use crate::message::{HoldOutcome, Message};
+use crate::pull::Wish;
+use crate::record::Birth;
+use crate::time::Mono;
+use crate::view::Context;
+
+impl Node {
+    /// What the primary of an id tells a node that has or shall have a copy. One that led the
+    /// group before is not obeyed, nor one that knows a newer map: it says it again.
+    pub(super) fn order(&mut self, now: Mono, epoch: Epoch, message: Message) {
+        let (Message::Hold { id, .. }
+        | Message::Publish { id, .. }
+        | Message::Drop { id, .. }
+        | Message::Release { id, .. }) = message
+        else {
+            return;
+        };
+        let since = self.view.group(Map::group_of(&id)).since;
+        if epoch < since || epoch > self.view.epoch() {
+            return;
+        }
+        match message {
+            Message::Hold { id, birth, content, sources, live } => {
+                let class = if live { Class::Repair } else { Class::Replica };
+                let (visible, hold, parts) = (live, true, None);
+                let wish = Wish { id, birth, content, class, sources, visible, hold, parts };
+                self.hold(now, wish);
+            }
+            Message::Publish { id, birth } => {
+                self.copies.publish(&mut self.out, id, birth);
+                self.pulls.publish(id, birth);
+            }
+            Message::Drop { id, birth, existed } => self.drop_copy(now, id, birth, existed),
+            Message::Release { id, birth } => self.release(id, birth),
+            _ => {}
+        }
+    }
+
+    fn hold(&mut self, now: Mono, wish: Wish) {
+        let (id, birth) = (wish.id, wish.birth);
+        let is_own = birth.slot == self.view.me() && birth.boot == self.view.config.boot;
+        let outcome = match (self.copies.get(&id), self.pulls.get(&id)) {
+            (Some(copy), _) if copy.birth == birth => {
+                let is_kept = copy.kept && id.home().is_some();
+                if wish.visible {
+                    self.copies.publish(&mut self.out, id, birth);
+                }
+                if !is_kept {
+                    // The store may just have evicted it.
+                    return self.out.tell(Told::Keep { id, birth });
+                }
+                HoldOutcome::Held
+            }
+            // One store has one object of an id.
+            (Some(_), _) => HoldOutcome::NoRoom,
+            (None, _) if is_own && !wish.visible => HoldOutcome::Withdrawn,
+            (None, None) if wish.sources.is_empty() => HoldOutcome::Absent,
+            (None, _) => {
+                let is_moving = self.pulls.is_moving(now, &id, birth);
+                match self.pulls.begin(context!(self, now), wish) {
+                    true if is_moving => HoldOutcome::Arriving,
+                    true => return,
+                    false => HoldOutcome::NoRoom,
+                }
+            }
+        };
+        self.send_held(now, id, birth, outcome);
+    }
+
+    fn drop_copy(&mut self, now: Mono, id: ObjectId, birth: Birth, existed: bool) {
+        self.end_openers(now, id, birth, existed);
+        if self.requests.end_commit(id, birth) {
+            let result = if existed { Ok(()) } else { Err(Refusal::NotEnoughNodes) };
+            self.out.tell(Told::Committed { id, serial: birth.serial, result });
+            self.notices.committed(context!(self, now), id, birth, existed);
+        }
+        if self.pulls.get(&id).is_some_and(|wish| wish.birth == birth) {
+            self.pulls.cancel(context!(self, now), id);
+        }
+        if self.copies.of(&id, birth).is_some() {
+            if existed {
+                self.notices.ended(context!(self, now), id, birth);
+            }
+            self.out.tell(Told::Drop { id, birth });
+        } else {
+            self.send_gone(now, id, birth);
+        }
+    }
+}
