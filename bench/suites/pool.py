@@ -35,6 +35,8 @@ KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 STREAM_BYTES = 256 * MIB
 READERS = 8
 STREAMS = 4
+#: Objects that are put before the pool is waited for.
+SETTLED = 20_000
 
 POOL, STORE, TCP, REDIS, IPERF = "plasmon-pool", "plasmon-store", "limits", "redis", "iperf3"
 
@@ -181,6 +183,18 @@ PUTS = (
         ),
     ),
     Case("put_1mib", "put of 1 MiB under a free name (deleted untimed)", _puts(MIB, 30)),
+    Case(
+        "put_settled",
+        f"puts of 1 KiB without a name, {SETTLED:,} at a time, until the pool has accepted them"
+        " (deleted untimed)",
+        tuple(
+            _entry(side, "put_settled", work, object_bytes=KIB, count=5, batch=SETTLED)
+            for side, work in (
+                (POOL, "put, and one settle for all; one copy"),
+                (REDIS, "SET in pipelines of 500, one server"),
+            )
+        ),
+    ),
 )
 
 
@@ -292,6 +306,16 @@ class Largest:
 
     def __call__(self, results: Results) -> float:
         return max(max(samples) for samples in results.samples(self.case, self.label))
+
+
+@dataclass(frozen=True)
+class Rate:
+    """How many operations of one entry fit a second."""
+
+    of: Median
+
+    def __call__(self, results: Results) -> float:
+        return 1e9 / self.of(results)
 
 
 def _figure(
@@ -406,6 +430,19 @@ FIGURES = (
         "time of SET and WAIT of Redis over that of the put of 1 MiB, two copies each",
         "x",
         Ratio("put_1mib", f"{REDIS} 2 copies", f"{POOL} 2 copies"),
+    ),
+    _figure(
+        "homed_puts_per_s",
+        "puts of 1 KiB without a name, settled in batches",
+        "1/s",
+        Rate(Median("put_settled", POOL)),
+        at_least(100_000),
+    ),
+    _figure(
+        "homed_puts_ratio_redis",
+        "time of SET in a pipeline of Redis over that of such a put",
+        "x",
+        Ratio("put_settled", REDIS, POOL),
     ),
     _figure(
         "read_failover_ms",

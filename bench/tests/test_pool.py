@@ -128,6 +128,7 @@ def test_a_side_that_does_not_rest_is_not_frozen(tmp_path, monkeypatch):
                 {"op": "fetch", "object_bytes": 0, "count": 1},
                 {"op": "put_copies", "object_bytes": 100_000, "copies": 1, "count": 2},
                 {"op": "put_copies", "object_bytes": 100_000, "copies": 2, "count": 2},
+                {"op": "put_settled", "object_bytes": 1024, "count": 2, "batch": 1200},
             ],
         ),
     ],

@@ -16,6 +16,9 @@ from bench.rivals.protocol import Answer, UnsupportedError, payload, serve, time
 
 _START_WITHIN_S = 10.0
 _LINE_BYTES_MAX = 64
+#: Commands that are sent before their answers are read.
+_PIPELINE = 500
+_KEYS_AT_ONCE = 200
 _COPIES = {1: (), 2: (b"WAIT", b"1", b"10000")}
 
 
@@ -47,6 +50,13 @@ class _Client:
         if read.startswith(b"-"):
             raise RuntimeError(read.decode())
         return read[:-2]
+
+    def pipeline(self, commands: bytes, answers: bytes) -> None:
+        """Sends several commands at once, and reads their answers, which are these."""
+        self._socket.sendall(commands)
+        read = self._socket.recv(len(answers), socket.MSG_WAITALL)
+        if read != answers:
+            raise RuntimeError(read[:_LINE_BYTES_MAX].decode())
 
     def value(self, into: memoryview) -> None:
         """Reads the value of an answer: its length, as many bytes as there is room for, an end."""
@@ -122,13 +132,36 @@ class Redis:
 
         return timed(put, count, after=lambda: self._delete(b"x"))
 
+    def op_put_settled(self, object_bytes: int, count: int, batch: int) -> Answer:
+        """SET of values under keys of their own, a batch in one pipeline."""
+        client, data = self._open(), payload(object_bytes)
+        keys = [b"key:%012d" % number for number in range(batch)]
+        commands = [
+            b"*3\r\n$3\r\nSET\r\n$%d\r\n%b\r\n$%d\r\n%b\r\n" % (len(key), key, len(data), data)
+            for key in keys
+        ]
+        pipelines = [
+            (b"".join(commands[at : at + _PIPELINE]), len(commands[at : at + _PIPELINE]))
+            for at in range(0, batch, _PIPELINE)
+        ]
+
+        def put() -> None:
+            for pipeline, answers in pipelines:
+                client.pipeline(pipeline, b"+OK\r\n" * answers)
+
+        answer = timed(put, count, after=lambda: self._delete(*keys))
+        samples = [sample / batch for sample in answer["samples"]]
+        return {**answer, "samples": samples, "batch": batch}
+
     def _open(self) -> _Client:
         assert self._client is not None, "it was started"
         return self._client
 
-    def _delete(self, key: bytes) -> None:
-        self._open().send(b"DEL", key)
-        self._open().line()
+    def _delete(self, *keys: bytes) -> None:
+        # A command is sent in pieces of which one call takes a thousand.
+        for at in range(0, len(keys), _KEYS_AT_ONCE):
+            self._open().send(b"DEL", *keys[at : at + _KEYS_AT_ONCE])
+            self._open().line()
 
     def _wait_for_replica(self) -> None:
         """Until the second server has what the first one has."""

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
-use plasmon_client::{Client, Name};
+use plasmon_client::{Client, Name, PutOptions};
 use plasmon_proto::ObjectId;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -59,6 +59,12 @@ pub(crate) enum PoolRequest {
         object_bytes: usize,
         copies: u8,
         count: u64,
+    },
+    /// Batches of objects without names, put and then settled together.
+    PutSettled {
+        object_bytes: usize,
+        count: u64,
+        batch: u64,
     },
     /// Several processes get one object at once.
     Readers {
@@ -124,6 +130,9 @@ impl Side {
             }
             PoolRequest::PutCopies { object_bytes, copies, count } => {
                 answer(self.put_copies(object_bytes, copies, count)?)
+            }
+            PoolRequest::PutSettled { object_bytes, count, batch } => {
+                self.put_settled(object_bytes, Series { count, batch })
             }
             PoolRequest::Readers { object_bytes, readers } => {
                 let name = self.put(object_bytes, 1)?;
@@ -249,6 +258,34 @@ impl Side {
             }
         }
         Ok(Samples { samples, batch: 1 })
+    }
+}
+
+impl Side {
+    /// Puts batches of objects without names on the first node, and waits until the pool has
+    /// accepted each batch.
+    fn put_settled(&mut self, bytes: usize, series: Series) -> Result<Value> {
+        self.fill_payload(bytes)?;
+        let options = PutOptions { pool: true, ..PutOptions::default() };
+        let nodes = self.nodes()?;
+        let (mut samples, mut spent) = (Vec::new(), Vec::new());
+        let processes = nodes.processes();
+        for turn in 0..=series.count {
+            let before = cpu_ns(&processes);
+            let begin = Instant::now();
+            let puts = (0..series.batch).map(|_| nodes.client(0).put(&self.payload, &options));
+            let ids = puts.collect::<plasmon_client::Result<Vec<ObjectId>>>()?;
+            let outcomes = nodes.client(0).settle(&ids, Some(PATIENCE))?;
+            let taken = begin.elapsed();
+            ensure!(outcomes.iter().all(Option::is_none), "the pool accepts every object");
+            let cpu = cpu_ns(&processes).saturating_sub(before) / series.batch.max(1);
+            nodes.delete(&ids)?;
+            if turn > 0 {
+                samples.push(nanoseconds(taken) / series.batch as f64);
+                spent.push(cpu);
+            }
+        }
+        Ok(json!({ "samples": samples, "batch": series.batch, "cpu_ns": spent }))
     }
 }
 
