@@ -23,6 +23,8 @@ pub enum Heard {
     Subscribed,
     /// Something happened.
     Notice(PoolNotice),
+    /// Notices were lost at this point, and how many is not known.
+    Gap,
 }
 
 /// The core's end.
@@ -32,6 +34,8 @@ pub(super) struct Subscriber {
     filter: NamesFilter,
     sender: SyncSender<Heard>,
     lost: Arc<AtomicU64>,
+    /// Whether it is told what happens: before that, nothing is said for certain.
+    is_told: bool,
 }
 
 /// All of them.
@@ -43,13 +47,14 @@ impl Subscriber {
     pub(super) fn new(number: u64, filter: NamesFilter) -> (Self, Receiver<Heard>, Arc<AtomicU64>) {
         let (sender, receiver) = sync_channel(QUEUED_MAX);
         let lost = Arc::new(AtomicU64::new(0));
-        (Self { number, filter, sender, lost: lost.clone() }, receiver, lost)
+        (Self { number, filter, sender, lost: lost.clone(), is_told: false }, receiver, lost)
     }
 
-    fn hear(&self, heard: Heard) {
+    /// Tells something that counts as so many notices if it is lost.
+    fn hear(&self, heard: Heard, count: u64) {
         let has_lost = self.lost.load(Ordering::Acquire) > 0;
         if has_lost || self.sender.try_send(heard).is_err() {
-            self.lose(1);
+            self.lose(count);
         }
     }
 
@@ -72,21 +77,23 @@ impl Subscribers {
     }
 
     /// A program hears of everything from now on.
-    pub(super) fn subscribed(&self, number: u64) {
-        if let Some(subscriber) = self.0.get(&number) {
-            // It is the first, so there is room; a program that is gone needs no answer.
-            let _ = subscriber.sender.try_send(Heard::Subscribed);
+    pub(super) fn subscribed(&mut self, number: u64) {
+        if let Some(subscriber) = self.0.get_mut(&number) {
+            subscriber.is_told = true;
+            subscriber.hear(Heard::Subscribed, 0);
         }
     }
 
     pub(super) fn notice(&self, notice: &PoolNotice) {
-        for subscriber in self.0.values().filter(|one| one.filter.matches(&notice.name)) {
-            subscriber.hear(Heard::Notice(notice.clone()));
+        let is_told = |one: &&Subscriber| one.is_told && one.filter.matches(&notice.name);
+        for subscriber in self.0.values().filter(is_told) {
+            subscriber.hear(Heard::Notice(notice.clone()), 1);
         }
     }
 
     /// Notices were lost, and how many is not known.
     pub(super) fn lost(&self) {
-        self.0.values().for_each(|subscriber| subscriber.lose(UNKNOWN));
+        let told = self.0.values().filter(|one| one.is_told);
+        told.for_each(|subscriber| subscriber.hear(Heard::Gap, UNKNOWN));
     }
 }

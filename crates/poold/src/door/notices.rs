@@ -38,14 +38,8 @@ pub(super) fn serve(connection: &Connection, number: u64, filter: NamesFilter, n
 
 /// Sends what is there, or looks whether the program is still there. Whether it is.
 fn go_on(connection: &Connection, subscription: &PoolSubscription) -> bool {
-    let mut notices = Vec::new();
-    let lost = match subscription.next(LOOK_EVERY) {
-        Err(_) => return false,
-        Ok(first) => {
-            notices.extend(first.and_then(named));
-            collect(subscription, &mut notices)
-        }
-    };
+    let Ok(first) = subscription.next(LOOK_EVERY) else { return false };
+    let (notices, lost) = collect(subscription, first);
     let push = |push: &Push| {
         frame::encode_push(push).is_ok_and(|frame| connection.send(&frame, &[]).is_ok())
     };
@@ -57,21 +51,29 @@ fn go_on(connection: &Connection, subscription: &PoolSubscription) -> bool {
 }
 
 /// Takes what is there, as much as goes into one message; how many notices were lost after that.
-fn collect(subscription: &PoolSubscription, notices: &mut Vec<NamedNotice>) -> u64 {
-    while notices.len() < NAMED_NOTICES_MAX {
+fn collect(subscription: &PoolSubscription, first: Option<Heard>) -> (Vec<NamedNotice>, u64) {
+    let mut notices = Vec::new();
+    let mut next = first;
+    loop {
+        match next {
+            Some(Heard::Notice(notice)) => notices.push(named(notice)),
+            Some(Heard::Gap) => return (notices, u64::MAX),
+            Some(Heard::Subscribed) | None => {}
+        }
+        if notices.len() == NAMED_NOTICES_MAX {
+            return (notices, 0);
+        }
         match subscription.next_queued() {
-            Ok(heard) => notices.extend(named(heard)),
-            Err(lost) => return lost,
+            Ok(heard) => next = Some(heard),
+            Err(lost) => return (notices, lost),
         }
     }
-    0
 }
 
-fn named(heard: Heard) -> Option<NamedNotice> {
-    let Heard::Notice(notice) = heard else { return None };
+fn named(notice: PoolNotice) -> NamedNotice {
     let PoolNotice { id, name, data_bytes, metadata_bytes, is_born, .. } = notice;
     let state = if is_born { ObjectState::Sealed } else { ObjectState::Deleted };
-    Some(NamedNotice { notice: Notice { id, state, data_bytes, metadata_bytes }, name })
+    NamedNotice { notice: Notice { id, state, data_bytes, metadata_bytes }, name }
 }
 
 /// A program that subscribed says nothing more: what it sends ends the connection, as its end does.
