@@ -115,8 +115,12 @@ impl Client {
         Ok(Some(buffers))
     }
 
-    /// Looks for a moment, because the creator of the object may be about to seal it.
+    /// Looks for a moment, because the creator of the object may be about to seal it. An object of
+    /// a pool is not seen for so long after its seal, or comes from another node.
     fn spin_for(&self, id: &ObjectId, until: Until) -> Result<Option<Buffer>> {
+        if id.is_pooled() {
+            return Ok(None);
+        }
         let connection = self.here()?;
         let session = connection.session();
         let Some(channel) = session.channel().filter(|_| !until.is_question()) else {

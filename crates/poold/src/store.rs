@@ -32,6 +32,11 @@ pub trait Store: Send {
         true
     }
 
+    /// An answer to one of the calls below that the store did not have to be asked for.
+    fn answer(&mut self) -> Option<StoreEvent> {
+        None
+    }
+
     /// The node has a slot; the store may say what is there.
     fn begin(&mut self, slot: Slot);
 

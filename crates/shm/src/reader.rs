@@ -277,6 +277,26 @@ impl<R: Deref<Target = Reader>> ViewWithReader<R> {
         unsafe { bytes_of(self.start, self.pin.words.data(), self.pin.words.metadata()) }
     }
 
+    /// The object's data and metadata, which follow each other.
+    pub fn content(&self) -> &[u8] {
+        let words = &self.pin.words;
+        // SAFETY: see `bytes_of`: the view holds the pin.
+        unsafe { bytes_of(self.start, 0, words.data() + words.metadata()) }
+    }
+
+    /// The object's encoded attributes; `None` when they do not lie within its mapping.
+    pub fn attributes(&self) -> Option<&[u8]> {
+        let words = &self.pin.words;
+        let (at, bytes) = (words.data() + words.metadata(), words.image().meta.sizes.attributes);
+        let mapped = self.reader.extents.lookup(words.extent())?;
+        if !mapped.contains(words.offset(), at + bytes) {
+            return None;
+        }
+        // SAFETY: see `bytes_of`: the view holds the pin, and with it the extent that is mapped;
+        // the attributes lie within it.
+        Some(unsafe { bytes_of(self.start, at, bytes) })
+    }
+
     /// What the index says about the object.
     #[inline]
     pub fn image(&self) -> SlotImage {

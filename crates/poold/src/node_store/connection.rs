@@ -23,6 +23,7 @@ use plasmon_shm::Connection;
 use plasmon_shm::socket::Message;
 
 use super::maps::Maps;
+use super::shown::{Look, Shown};
 use crate::store::LandingRequest;
 
 /// As what this client is listed.
@@ -85,6 +86,10 @@ pub(super) enum Purpose {
     List(u64),
     /// What a copy is called.
     Describe(u64),
+    /// The extent of a copy that the index shows.
+    MapShown(OpenRequest, ExtentId),
+    /// The present table of the index.
+    Index,
 }
 
 /// A copy that is to be opened.
@@ -92,6 +97,8 @@ pub(super) enum Purpose {
 pub(super) struct OpenRequest {
     /// What the answer says.
     pub(super) number: u64,
+    /// The object.
+    pub(super) id: ObjectId,
     /// The incarnation that is wanted.
     pub(super) birth: Birth,
     /// This node.
@@ -134,6 +141,8 @@ struct Requests {
 pub struct StoreConnection {
     connection: Connection,
     welcome: Welcome,
+    /// What the store shows; `None` where it gives this client no channel.
+    shown: Option<Shown>,
     requests: Mutex<Requests>,
     maps: Mutex<Maps>,
 }
@@ -149,7 +158,7 @@ impl StoreConnection {
         let failed = |source| ConnectError::Io { path: path(), source };
         let connection = Connection::connect(socket).map_err(failed)?;
         let (version, name) = (PROTOCOL_VERSION, NAME.to_owned());
-        let hello = Request::Hello(Hello { version, name, channel: false, resume: None });
+        let hello = Request::Hello(Hello { version, name, channel: true, resume: None });
         let unexpected = || ConnectError::Unexpected { path: path() };
         let frame = encode_request(0, &hello).map_err(|_| unexpected())?;
         connection.send(&frame, &[]).map_err(failed)?;
@@ -172,7 +181,11 @@ impl StoreConnection {
             queue: Some(queue),
         };
         let (requests, maps) = (Mutex::new(requests), Mutex::default());
-        let this = Arc::new(Self { connection, welcome, requests, maps });
+        let shown = match welcome.channel {
+            true => Some(Shown::new(&welcome, received.fds).map_err(failed)?),
+            false => None,
+        };
+        let this = Arc::new(Self { connection, welcome, shown, requests, maps });
         let sender = this.clone();
         let thread = std::thread::Builder::new().name("pool-requests".to_owned());
         thread.spawn(move || sender.send_queued(&queued)).map_err(failed)?;
@@ -191,6 +204,9 @@ impl StoreConnection {
 
     /// Ends the connection, and the store ends what this client holds.
     pub fn close(&self) {
+        if let Some(shown) = &self.shown {
+            shown.leave();
+        }
         // One that is closed already is not connected any more.
         let _ = self.connection.shutdown();
         self.end();
@@ -199,6 +215,11 @@ impl StoreConnection {
     /// How the store protects what it holds.
     pub(super) fn level(&self) -> Level {
         self.welcome.level
+    }
+
+    /// What the store shows.
+    pub(super) fn shown(&self) -> Option<&Shown> {
+        self.shown.as_ref()
     }
 
     /// The extents that are mapped.
@@ -253,6 +274,16 @@ impl StoreConnection {
             let request = Request::Extents { extents: vec![extent], write: false };
             self.send(&request, Purpose::Check(extent));
         }
+    }
+
+    /// Looks for a copy in the index.
+    pub(super) fn look(&self, open: &OpenRequest) -> Look {
+        self.shown.as_ref().map_or(Look::Missing, |shown| shown.look(&open.id))
+    }
+
+    /// Asks the store for a copy.
+    pub(super) fn ask_open(&self, open: OpenRequest) {
+        self.send(&Request::Get { ids: vec![open.id] }, Purpose::Open(open));
     }
 
     /// Memory is asked for from now on.

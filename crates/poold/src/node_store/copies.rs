@@ -1,22 +1,44 @@
 //! A copy that is sent from where it lies.
 
-use std::sync::Arc;
-
 use plasmon_pool::Birth;
 use plasmon_proto::Attributes;
 use plasmon_proto::limits::SEGMENT_BYTES;
-use plasmon_proto::message::Location;
 use plasmon_shm::counted_view::CountedView;
-use plasmon_shm::map::ReadMap;
+use plasmon_shm::reader::OwnedView;
 
 use super::connection::{OpenRequest, Pin};
 use crate::memory::Source;
+
+/// Where a copy lies, and what pins it.
+#[derive(Debug)]
+pub(super) enum View {
+    /// The store counts the pin.
+    Counted(CountedView<Pin>),
+    /// The pin is in the ledger of this client.
+    Shown(OwnedView),
+}
+
+impl View {
+    fn content(&self) -> &[u8] {
+        match self {
+            Self::Counted(view) => view.content(),
+            Self::Shown(view) => view.content(),
+        }
+    }
+
+    fn attributes(&self) -> Option<&[u8]> {
+        match self {
+            Self::Counted(view) => Some(view.attributes()),
+            Self::Shown(view) => view.attributes(),
+        }
+    }
+}
 
 /// A copy here, pinned. The attributes that travel say where it was made, which those of an object
 /// that was made here do not, so they are encoded again.
 #[derive(Debug)]
 pub(super) struct PinnedCopy {
-    view: CountedView<Pin>,
+    view: View,
     /// The bytes from the last whole segment of data and metadata on, with the attributes.
     end: Vec<u8>,
     /// Where they begin.
@@ -25,15 +47,9 @@ pub(super) struct PinnedCopy {
 
 impl PinnedCopy {
     /// A copy that is pinned, if it is the incarnation that is wanted.
-    pub(super) fn new(
-        map: Arc<ReadMap>,
-        location: Location,
-        pin: Pin,
-        open: &OpenRequest,
-    ) -> Option<Self> {
+    pub(super) fn new(view: View, open: &OpenRequest) -> Option<Self> {
         let OpenRequest { birth, here, .. } = *open;
-        let view = CountedView::new(map, location, pin)?;
-        let attributes = Attributes::decode(view.attributes()).ok()?;
+        let attributes = Attributes::decode(view.attributes()?).ok()?;
         let made_here = Birth { slot: here.slot, boot: here.boot, serial: 0 };
         let found = attributes.pool.map_or(made_here, |pool| pool.birth(here));
         if found != birth {

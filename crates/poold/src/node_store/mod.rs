@@ -8,18 +8,23 @@
 //!
 //! * [`connection`]: one connection, and requests by number. [`reader`]: what comes over it.
 //! * [`maps`]: extents that are mapped here, to read from and to write to.
+//! * [`shown`]: the index of the store, where the copies are found that its clients can see.
 //! * [`copies`]: a pinned copy that is sent from where it lies.
 //! * [`parts`]: local objects with parts of what is elsewhere.
 //!
-//! What the node tells the store is collected and sent at the end of each turn of the core, or
-//! before any other request, so that the store hears everything in the order in which it was said.
+//! What the node tells the store, and that it wants memory, is collected and sent at the end of
+//! each turn of the core, or before any other request, so that the store hears everything in the
+//! order in which it was said. Meanwhile the core has asked another node for what is to go into the
+//! memory.
 
 mod connection;
 mod copies;
 mod maps;
 mod parts;
 mod reader;
+mod shown;
 
+use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -35,12 +40,20 @@ use plasmon_proto::pool_listing::ListQuery;
 
 pub use self::connection::{ConnectError, StoreConnection};
 use self::connection::{OpenRequest, Purpose};
+use self::copies::{PinnedCopy, View};
 use self::reader::Reader;
+use self::shown::Look;
 use crate::memory::BoxedLanding;
 use crate::store::{LandingRequest, SealOptions, Store, StoreEvent};
 
 /// So often mappings that are of no use are given up.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
+
+/// What waits to be sent.
+enum Unsent {
+    Told(Told),
+    Land(LandingRequest),
+}
 
 /// The store of this node.
 pub struct NodeStore {
@@ -50,8 +63,10 @@ pub struct NodeStore {
     ended: Option<Box<dyn FnOnce() + Send>>,
     sweep_at: Instant,
     /// What was not sent yet.
-    told: Vec<Told>,
+    unsent: Vec<Unsent>,
     here: Option<Origin>,
+    /// What did not have to be asked.
+    answers: VecDeque<StoreEvent>,
 }
 
 impl NodeStore {
@@ -62,14 +77,37 @@ impl NodeStore {
             reader: Reader::new(connection.clone()),
             ended: Some(Box::new(ended)),
             sweep_at: Instant::now(),
-            told: Vec::new(),
+            unsent: Vec::new(),
             here: None,
+            answers: VecDeque::new(),
         }
     }
 
     fn send(&mut self, request: &Request, purpose: Purpose) {
         self.flush();
         self.connection.send(request, purpose);
+    }
+
+    fn send_told(&self, told: Vec<Told>) {
+        for told in told.chunks(CALLS_MAX) {
+            let request = Request::Tell { told: told.to_vec() };
+            self.connection.send(&request, Purpose::Tell);
+        }
+    }
+
+    fn send_land(&self, request: LandingRequest) {
+        if parts::is_parts(&request) {
+            return self.connection.send(&parts::create(&request), Purpose::Land(request));
+        }
+        let LandingRequest { id, birth, content, .. } = request;
+        let sizes = Sizes {
+            data: content.data_bytes,
+            metadata: content.metadata_bytes.into(),
+            attributes: content.attributes_bytes.into(),
+        };
+        let traits = Traits { tag: content.tag, ..Traits::default() };
+        let landing = Landing { id, birth, sizes, traits, growing: false };
+        self.connection.send(&Request::Land(landing), Purpose::Land(request));
     }
 }
 
@@ -92,6 +130,10 @@ impl Store for NodeStore {
         is_open
     }
 
+    fn answer(&mut self) -> Option<StoreEvent> {
+        self.answers.pop_front()
+    }
+
     fn begin(&mut self, slot: Slot) {
         self.here = Some(Origin { slot, boot: self.connection.store() });
         let request = Request::Agent { token: self.connection.store(), slot };
@@ -102,36 +144,34 @@ impl Store for NodeStore {
         if matches!(told, Told::Vouch { .. }) {
             self.connection.check_maps();
         }
-        self.told.push(told);
+        self.unsent.push(Unsent::Told(told));
     }
 
     fn flush(&mut self) {
         let now = Instant::now();
         if now >= self.sweep_at {
             self.connection.maps().sweep();
+            if let Some(shown) = self.connection.shown() {
+                shown.sweep();
+            }
             self.sweep_at = now + SWEEP_EVERY;
         }
-        for told in std::mem::take(&mut self.told).chunks(CALLS_MAX) {
-            let request = Request::Tell { told: told.to_vec() };
-            self.connection.send(&request, Purpose::Tell);
+        let mut told = Vec::new();
+        for unsent in std::mem::take(&mut self.unsent) {
+            match unsent {
+                Unsent::Told(one) => told.push(one),
+                Unsent::Land(request) => {
+                    self.send_told(std::mem::take(&mut told));
+                    self.send_land(request);
+                }
+            }
         }
+        self.send_told(told);
     }
 
     fn land(&mut self, request: LandingRequest) {
-        if parts::is_parts(&request) {
-            self.connection.expect_landing(request);
-            return self.send(&parts::create(&request), Purpose::Land(request));
-        }
-        let LandingRequest { id, birth, content, .. } = request;
-        let sizes = Sizes {
-            data: content.data_bytes,
-            metadata: content.metadata_bytes.into(),
-            attributes: content.attributes_bytes.into(),
-        };
-        let traits = Traits { tag: content.tag, ..Traits::default() };
-        let landing = Landing { id, birth, sizes, traits, growing: false };
         self.connection.expect_landing(request);
-        self.send(&Request::Land(landing), Purpose::Land(request));
+        self.unsent.push(Unsent::Land(request));
     }
 
     fn seal(&mut self, ticket: Ticket, landing: BoxedLanding, options: SealOptions) {
@@ -161,8 +201,23 @@ impl Store for NodeStore {
     fn open(&mut self, number: u64, id: &ObjectId, birth: Birth) {
         // Before the node has its slot no copy is one that another node can want.
         let here = self.here.unwrap_or(Origin { slot: Slot(u16::MAX), boot: 0 });
-        let request = Request::Get { ids: vec![*id] };
-        self.send(&request, Purpose::Open(OpenRequest { number, birth, here }));
+        let open = OpenRequest { number, id: *id, birth, here };
+        match self.connection.look(&open) {
+            Look::Pinned(view) => {
+                if let Some(copy) = PinnedCopy::new(View::Shown(view), &open) {
+                    let opened = StoreEvent::Opened(number, Some(Arc::new(copy)));
+                    return self.answers.push_back(opened);
+                }
+            }
+            Look::Unmapped(extent) => {
+                let request = Request::Extents { extents: vec![extent], write: false };
+                return self.send(&request, Purpose::MapShown(open, extent));
+            }
+            Look::TableChanged => self.send(&Request::Index, Purpose::Index),
+            Look::Missing => {}
+        }
+        self.flush();
+        self.connection.ask_open(open);
     }
 
     fn list(&mut self, number: u64, query: ListQuery) {

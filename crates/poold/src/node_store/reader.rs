@@ -8,13 +8,15 @@ use plasmon_pool::Call;
 use plasmon_pool::event::Description;
 use plasmon_proto::Code;
 use plasmon_proto::frame::{FromDaemon, decode_from_daemon};
-use plasmon_proto::message::{Failure, Grant, Location, Push, Reply, Request};
+use plasmon_proto::message::{ExtentId, Failure, Grant, Location, Push, Reply, Request};
+use plasmon_shm::counted_view::CountedView;
 use plasmon_shm::map::ReadMap;
 
 use super::connection::{OpenRequest, Pin, Purpose, StoreConnection};
-use super::copies::PinnedCopy;
+use super::copies::{PinnedCopy, View};
 use super::maps::LandedMemory;
 use super::parts::tail_of;
+use super::shown::Look;
 use crate::memory::SharedSource;
 use crate::store::{LandingRequest, StoreEvent};
 
@@ -111,6 +113,18 @@ impl Reader {
                 });
                 self.mapped(open, pin, location, map);
             }
+            (Purpose::MapShown(open, extent), Reply::Extents(sizes)) => {
+                let place = sizes.into_iter().next().flatten().zip(fds.into_iter().next());
+                self.shown_mapped(open, extent, place);
+            }
+            (Purpose::MapShown(open, _), _) => self.connection.ask_open(open),
+            (Purpose::Index, Reply::Index(table)) => {
+                if let (Some(shown), Some(fd)) = (self.connection.shown(), fds.into_iter().next())
+                    && let Err(error) = shown.switch(table, fd)
+                {
+                    tracing::warn!(%error, "the index cannot be mapped");
+                }
+            }
             (Purpose::Open(open) | Purpose::Map(open, ..), _) => self.opened(open, None),
             (Purpose::List(number), Reply::Listed(page)) => {
                 self.events.push(StoreEvent::Listed(number, Some(page)));
@@ -153,6 +167,22 @@ impl Reader {
         }
     }
 
+    /// The extent of a copy that the index shows is here, if it is still there.
+    fn shown_mapped(&mut self, open: OpenRequest, extent: ExtentId, place: Option<(u64, OwnedFd)>) {
+        if let (Some(shown), Some((bytes, fd))) = (self.connection.shown(), place)
+            && let Err(error) = shown.map(extent, fd, bytes)
+        {
+            tracing::warn!(%error, "an extent cannot be mapped");
+        }
+        match self.connection.look(&open) {
+            Look::Pinned(view) => match PinnedCopy::new(View::Shown(view), &open) {
+                Some(copy) => self.opened(open, Some(Arc::new(copy))),
+                None => self.connection.ask_open(open),
+            },
+            _ => self.connection.ask_open(open),
+        }
+    }
+
     /// A copy is pinned.
     fn located(&mut self, open: OpenRequest, location: Location) {
         let pin = Pin::new(&self.connection, &location);
@@ -173,7 +203,8 @@ impl Reader {
         location: Location,
         map: Option<Arc<ReadMap>>,
     ) {
-        let copy = map.and_then(|map| PinnedCopy::new(map, location, pin, &open));
+        let view = map.and_then(|map| CountedView::new(map, location, pin));
+        let copy = view.and_then(|view| PinnedCopy::new(View::Counted(view), &open));
         self.opened(open, copy.map(|copy| Arc::new(copy) as SharedSource));
     }
 

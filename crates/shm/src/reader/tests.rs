@@ -23,6 +23,17 @@ fn id(number: u8) -> ObjectId {
     ObjectId::new([number; 20])
 }
 
+/// What the index says of an object without content.
+fn image_at(number: u8, offset: u64) -> SlotImage {
+    SlotImage {
+        serial: u64::from(number),
+        id: id(number),
+        placement: Placement { extent: EXTENT, offset },
+        meta: ObjectMeta::default(),
+        record: u32::from(number),
+    }
+}
+
 struct Node {
     control: ControlDaemon,
     index: IndexWriter,
@@ -112,6 +123,27 @@ fn an_object_is_read_where_it_was_written() {
     assert!(matches!(reader.get(&id(3)).unwrap(), ReadOutcome::Missing));
     assert_eq!(reader.contains(&id(1)), Some(true));
     assert_eq!(reader.contains(&id(3)), Some(false));
+}
+
+#[test]
+fn attributes_follow_the_content_and_are_read_within_the_mapping_alone() {
+    let mut node = Node::new();
+    node.map_extent();
+    // The content of the second one ends with its extent.
+    for (number, offset, expected) in [(1, 64, Some(&b"at"[..])), (2, 8192 - 64, None)] {
+        let content = [number; 64];
+        node.extent.lease(offset, 64).unwrap().fill(0, &[&content], 1);
+        if expected.is_some() {
+            node.extent.lease(offset + 64, 2).unwrap().fill(0, &[b"at"], 1);
+        }
+        let mut image = image_at(number, offset);
+        image.meta.sizes = Sizes { data: 60, metadata: 4, attributes: 2 };
+        node.index.insert(&image);
+        let ReadOutcome::Object(view) = node.reader.get(&id(number)).unwrap() else {
+            panic!("it is there");
+        };
+        assert_eq!((view.content(), view.attributes()), (&content[..], expected));
+    }
 }
 
 #[test]
