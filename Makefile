@@ -4,6 +4,7 @@ PYTHON := .venv/bin/python
 SECONDS ?= 60
 ROUNDS ?= $(if $(filter cluster,$(NAME)),200,2000)
 SEEDS ?= 10000
+WHOLE ?= 2000
 NAME ?=
 
 .DEFAULT_GOAL := help
@@ -84,9 +85,10 @@ sim-node: ## SEEDS=10000 [SEED=n] [SAME=300] [MUTATIONS=300] [MUTATION=name]: th
 		$(if $(MUTATION),--mutation $(MUTATION)) $(if $(MUTATIONS),--mutations $(MUTATIONS)) \
 		$(if $(SAME),--same $(SAME))
 
-sim: ## SEEDS=10000 [FIRST=n] [SEED=n] [MUTATIONS=all]: the nodes of a pool from a seed
+sim: ## SEEDS=10000 WHOLE=2000 [PART=nodes|whole] [FIRST=n] [SEED=n] [MUTATIONS=all]: a pool from a seed
 	@scripts/setup.sh machine
-	@SEEDS=$(SEEDS) FIRST=$(FIRST) SEED=$(SEED) MUTATIONS=$(MUTATIONS) scripts/sim-pool.sh
+	@SEEDS=$(SEEDS) WHOLE=$(WHOLE) $(if $(PART),PART=$(PART)) FIRST=$(FIRST) SEED=$(SEED) \
+		MUTATIONS=$(MUTATIONS) EVENTS=$(EVENTS) scripts/sim-pool.sh
 
 faults: ## [FAULTS="--scene serve --kind open"]: each system call fails, with each error, early and late
 	@scripts/setup.sh machine

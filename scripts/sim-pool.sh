@@ -1,11 +1,27 @@
 #!/usr/bin/env bash
-# Runs the nodes of a pool from seeds. Environment: SEEDS, FIRST, SEED; MUTATIONS=all breaks rules
-# on purpose, one after the other, and prints the seed that found each.
-set -euo pipefail
+# Runs a pool from seeds, in two parts: its nodes over a double of their stores, and whole nodes
+# with the real store. Environment: PART=nodes|whole for one of them; SEEDS for the first and WHOLE
+# for the second say how many; FIRST, SEED, EVENTS; MUTATIONS=all breaks rules on purpose, one after
+# the other, and prints the seed that found each.
+set -uo pipefail
 cd "$(dirname "$0")/.."
 
-test=random_runs
+nodes=random_runs
+whole=whole_nodes_keep_every_promise
 if [ "${MUTATIONS:-}" = all ]; then
-    test=broken_rules_are_found
+    nodes=broken_rules_are_found
+    whole=a_broken_rule_is_found
 fi
-exec cargo test --quiet --release --locked -p plasmon-pool --lib -- --nocapture "$test"
+
+run() {
+    cargo test --quiet --release --locked "$@"
+}
+
+failed=0
+if [ "${PART:-nodes}" = nodes ]; then
+    run -p plasmon-pool --lib -- --nocapture "$nodes" || failed=1
+fi
+if [ "${PART:-whole}" = whole ]; then
+    run -p plasmon-pool-tests --test nodes -- --nocapture "$whole" || failed=1
+fi
+exit "$failed"

@@ -139,6 +139,10 @@ const PLACES: &[Place] = &[
             "plasmon-testkit",
         ],
     ),
+    place(
+        "tests/pool",
+        &["plasmon-proto", "plasmon-store", "plasmon-cluster", "plasmon-pool", "plasmon-testkit"],
+    ),
     place("tests/faults", &["plasmon-proto", "plasmon-shm", "plasmon-client", "plasmon-testkit"]),
     place(
         "tests/sim",
