@@ -52,7 +52,8 @@ impl Nodes<'_> {
     pub(crate) fn next(&self, group: &Group, target: &[Slot]) -> Group {
         let mut next = self.without_lost(group, target);
         let is_led = next.primary().is_none_or(|slot| self.is_live(slot));
-        if next.is_settled() && is_led {
+        // On no node there is nothing to wait for, also not until an earlier primary knows.
+        if is_led && (next.is_settled() || next.acting.is_empty()) {
             self.step(&mut next, target);
         }
         let has_restarted = |slot| self.restarted.contains(slot) && group.acting.contains(slot);

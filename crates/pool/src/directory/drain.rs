@@ -59,8 +59,15 @@ pub(super) fn release(led: &mut Led, cx: &mut Context<'_>, id: ObjectId) {
     let Some(record) = led.record(&id).cloned() else { return };
     let stay = counted(cx, &record.holders);
     let is_enough = counted_live(cx, &record) >= usize::from(record.copies);
-    let is_releasable = record.state == State::Live && is_enough && led.is_recorded(cx, &id);
+    let is_releasable = record.state == State::Live && is_enough;
     if stay.len() == record.holders.len() || !is_releasable {
+        return;
+    }
+    if led.is_inherited(&id) {
+        // An earlier primary need not have told all of them that the object exists.
+        led.put(cx, id, record.clone());
+    }
+    if !led.is_recorded(cx, &id) {
         return;
     }
     for slot in record.holders.iter().filter(|slot| !stay.contains(slot)) {
@@ -78,7 +85,8 @@ pub(super) fn with_place(
     mut record: Record,
 ) -> Record {
     let draining = record.holders.iter().position(|slot| !cx.view.counts(*slot));
-    let is_full = record.holders.len() >= COPIES_MAX && led.is_recorded(cx, id);
+    let is_full = record.holders.len() >= COPIES_MAX;
+    let is_full = is_full && !led.is_inherited(id) && led.is_recorded(cx, id);
     if let Some(at) = draining.filter(|_| is_full) {
         let_go(led, cx, id, &record, record.holders[at]);
         record.holders.remove(at);

@@ -229,6 +229,11 @@ impl Led {
         })
     }
 
+    /// Whether this record was made by an earlier primary, or for other acting nodes.
+    pub(super) fn is_inherited(&self, id: &ObjectId) -> bool {
+        self.kept.records.get(id).is_some_and(|stored| stored.version.since < self.kept.since)
+    }
+
     /// Changes a record, and has the acting nodes record it.
     pub(super) fn put(&mut self, cx: &mut Context<'_>, id: ObjectId, record: Record) {
         let version = self.next_version();
