@@ -446,6 +446,10 @@ impl World {
                 if is_connected && self.machines[at].store.is_some() {
                     self.machines[at].memory.write(&grant.range, token.clone())?;
                 }
+                // The node says that it holds the copy without waiting for its store.
+                if keep {
+                    self.kept.entry((id, birth)).or_default().insert(at);
+                }
                 let number = self.ask_number(at, Purpose::Seal(id, birth));
                 let landed = SealLanded { id, birth, visible, keep };
                 self.tell_store(at, Message::SealLanded(client, number, landed));

@@ -174,10 +174,6 @@ impl World {
                 let place = store.and_then(|store| store.creating(client, &landed.id));
                 let token = place.and_then(|(range, _)| machine.memory.read(&range));
                 let attributes = token.map(|token| token.attributes.clone());
-                if landed.keep && attributes.is_some() {
-                    let key = (landed.id, landed.birth);
-                    self.kept.entry(key).or_default().insert(at);
-                }
                 Event::SealLanded(client, request, landed, attributes)
             }
             Message::Closed(client) => {
