@@ -56,6 +56,9 @@ def pool_verify(store: Store, within: float) -> Any: ...
 def settle(store: Store, ids: _Ids, timeout: float | None, namespace: str) -> list[Any]: ...
 def read_arrow(memory: Bytes) -> Any: ...
 
+# `_pool_parts.py` has the arguments of its functions.
+_PoolParts: type[Any]
+
 @final
 class Serialized:
     @property

@@ -1,14 +1,17 @@
-"""What a store tells of the pool that it belongs to."""
+"""What a store tells of the pool that it belongs to, and parts of objects on other nodes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
+from plasmon import _native, _pool_parts
 from plasmon._info import known
 from plasmon._native import ObjectId, pool_verify
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from plasmon._native import Store
 
 NodeState: TypeAlias = Literal["up", "down", "out", "draining", "drained"]
@@ -168,3 +171,68 @@ class Pool:
         The nodes have ``timeout`` seconds; those that have not answered then are named.
         """
         return cast(Verification, known(Verification, pool_verify(self._store, timeout)))
+
+    def prefetch(
+        self, ids: ObjectId | str | Iterable[ObjectId | str], *, namespace: str = ""
+    ) -> None:
+        """Has objects brought to this node that will be needed, and does not wait for them.
+
+        A get that comes meanwhile waits for the same transfer. What does not exist, has no room
+        here, or does not begin to arrive within a minute, does not come; no error tells.
+        """
+        _native._PoolParts.prefetch(self._store, ids, namespace)
+
+    def read(
+        self,
+        id: ObjectId | str,
+        ranges: Iterable[tuple[int, int]],
+        *,
+        namespace: str = "",
+        timeout: float | None = None,
+    ) -> list[memoryview]:
+        """Parts of an object's data, a read-only view for each ``(offset, nbytes)``.
+
+        An object that is on this node is read in place. Of any other one the parts come here, in
+        one transfer, and stay in this node's store for as long as the views are used. For
+        ``timeout`` and the errors see :meth:`Store.get`; a range that is not within the object
+        raises BadRequest, and nothing is read. One call reads up to 65,536 ranges.
+
+            >>> store.pool.read("@prod:numbers", [(0, 8), (800, 16)])  # doctest: +SKIP
+        """
+        return _pool_parts.read(self._store, id, ranges, namespace, timeout)
+
+    def stream(
+        self,
+        id: ObjectId | str,
+        window: int = _pool_parts.WINDOW,
+        *,
+        namespace: str = "",
+        timeout: float | None = None,
+    ) -> _pool_parts.Stream:
+        """An object's data in pieces of 4 MiB, in order: an iterator of read-only views.
+
+        ``window`` pieces, 1 to 32, are on their way while the program works on one, and take
+        memory; the pieces that it is through with do not.
+        """
+        return _pool_parts.Stream(self._store, id, window, namespace, timeout)
+
+    def read_columns(
+        self,
+        id: ObjectId | str,
+        columns: Sequence[str | int],
+        rows: tuple[int, int] | None = None,
+        *,
+        namespace: str = "",
+        timeout: float | None = None,
+    ) -> Any:
+        """Columns of a table as a pyarrow Table, without the others.
+
+        It is what ``get(id, as_="arrow").select(columns)`` is; only the buffers of these columns,
+        and the headers of the table, come to this node. ``rows=(first, end)`` leaves out what is
+        before and after, and whole batches of the table that have none of these rows do not come.
+        Of an object in parts, only the parts of the columns are needed.
+
+        A column that is not there raises KeyError or IndexError; an object without a table raises
+        Corrupt.
+        """
+        return _pool_parts.read_columns(self._store, id, columns, rows, namespace, timeout)

@@ -84,7 +84,7 @@ pub(crate) fn stream_capsule<'py>(owner: &Bound<'py, Buffer>) -> PyResult<Bound<
 
 /// Batches for other libraries. What the interface has no place for (a zero byte in a name) is
 /// refused here: libraries crash when a stream cannot say what its type is.
-fn stream_of(
+pub(crate) fn stream_of(
     batches: Box<dyn RecordBatchReader + Send>,
 ) -> plasmon_columns::Result<FFI_ArrowArrayStream> {
     FFI_ArrowSchema::try_from(batches.schema().as_ref())?;

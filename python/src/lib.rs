@@ -77,6 +77,7 @@ mod numpy;
 mod part;
 mod pool;
 mod pool_delete;
+mod pool_parts;
 mod pool_verify;
 mod pools;
 mod process;
@@ -120,6 +121,8 @@ mod _native {
     use crate::pool::Pool;
     #[pymodule_export]
     use crate::pool_delete::delete_and_wait;
+    #[pymodule_export]
+    use crate::pool_parts::PoolParts;
     #[pymodule_export]
     use crate::pool_verify::pool_verify;
     #[pymodule_export]

@@ -37,7 +37,8 @@ static DECODE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 #[derive(Debug)]
 pub(crate) struct Store {
     client: plasmon_client::Client,
-    trusted: bool,
+    /// Whether only processes that could harm this one anyway can have written what is in it.
+    pub(crate) trusted: bool,
     /// How Python objects are written and read, if the user set it.
     context: Mutex<Option<Py<Context>>>,
 }
