@@ -30,6 +30,7 @@ from bench.pool_nodes import failover_ms, idle_mb, moved_share, start_ms
 from bench.report import format_value, markdown
 from bench.run import Results, ask_fresh
 from bench.stats import median
+from bench.suites import _pool_columns as columns
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 STREAM_BYTES = 256 * MIB
@@ -50,6 +51,7 @@ SIDES = (
     Side(TCP, "Rust", ("limits",), "native"),
     Side(REDIS, "Python", ("-m", "bench.rivals.redis.worker"), "redis"),
     Side(IPERF, "-", ("-m", "bench.rivals.iperf.worker"), "iperf"),
+    *columns.SIDES,
 )
 
 FETCH = "the first get on the second node: find, land, move, check, seal, pin"
@@ -267,7 +269,7 @@ DEATHS = (
     ),
 )
 
-CASES = (*FETCHES, *PUTS, *LOCAL, *DEATHS)
+CASES = (*FETCHES, *PUTS, *LOCAL, *columns.CASES, *DEATHS)
 
 
 @dataclass(frozen=True)
@@ -492,6 +494,7 @@ FIGURES = (
         Largest("idle", POOL),
         at_most(20),
     ),
+    *columns.FIGURES,
     _figure(
         "start_ms",
         "from the start of the first node until all three serve",
