@@ -9,10 +9,13 @@ import socket
 
 from bench.case import Entry, Samples
 from bench.environments import MissingError
+from bench.machines import machines
 from bench.run import Context
 from bench.worker import Worker, memory_kib, read_bytes
 
 PROGRAM = b"plasmon-poold"
+#: Nodes of a pool.
+NODES = 3
 #: The node that fetches; the first one puts.
 FETCHING = "node2"
 #: From Linux: a descriptor of another process, and where `struct tcp_info` has its bytes.
@@ -36,6 +39,16 @@ def idle_mb(context: Context, entry: Entry) -> Samples:
 def failover_ms(context: Context, entry: Entry) -> Samples:
     """What a new pool answers that loses a node."""
     with context.fresh(entry.side) as (worker, _):
+        answer = worker.call(dict(entry.request))
+    return [float(sample) for sample in answer["samples"]]
+
+
+def cut_off_ms(context: Context, entry: Entry) -> Samples:
+    """What a new pool of machines of its own answers that loses the network of a node."""
+    with (
+        machines(NODES) as own,
+        context.fresh(entry.side, {"machines": own}) as (worker, _),
+    ):
         answer = worker.call(dict(entry.request))
     return [float(sample) for sample in answer["samples"]]
 

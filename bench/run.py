@@ -27,11 +27,14 @@ from typing import Any
 from bench import environments
 from bench.case import FREE, Case, Entry, Samples, Side, Suite
 from bench.environments import MissingError
+from bench.machines import Machines
 from bench.stats import Spread, paired_ratio, spread
 from bench.worker import UnsupportedError, Worker
 
 CAPACITY_BYTES = 3 << 30
 SOURCE_BYTES = 1 << 30
+#: Of the network that sides share which run on several: the nodes of a pool.
+MACHINES = 3
 #: How often a side that fails is started again, so that one bad case does not cost the others.
 STARTS_MAX = 8
 Key = tuple[str, str, str]
@@ -91,6 +94,7 @@ class Context:
         self._lost: dict[str, str] = {}
         self._reasons: dict[str, str] = {}
         self._source: int | None = None
+        self._machines: Machines | None = None
 
     def scale(self, full: int, quick: int) -> int:
         """A count that depends on how much time there is."""
@@ -104,6 +108,12 @@ class Context:
             for _ in range(SOURCE_BYTES // len(block)):
                 os.write(self._source, block)
         return f"/proc/{os.getpid()}/fd/{self._source}"
+
+    def machines(self) -> dict[str, Any]:
+        """Machines that sides share, as workers are told of them."""
+        if self._machines is None:
+            self._machines = Machines(MACHINES)
+        return self._machines.told()
 
     def worker(self, name: str) -> Worker:
         """The first client of a side, started when it is not running."""
@@ -190,6 +200,8 @@ class Context:
             self.lose(name)
         if self._source is not None:
             os.close(self._source)
+        if self._machines is not None:
+            self._machines.close()
 
     def command(self, name: str) -> list[str]:
         """How a side's worker is run; makes what it needs."""
@@ -210,6 +222,7 @@ class Context:
         self, name: str, settings: Mapping[str, Any] | None = None
     ) -> tuple[Worker, dict[str, Any]]:
         command = self.command(name)
+        given = filled(self, {**self.sides[name].start, **(settings or {})})
         directory = self._directory(name)
         # Our package brings its own daemon; our Rust worker takes the one built beside it.
         native = self.sides[name].environment == "native"
@@ -217,7 +230,7 @@ class Context:
         worker = Worker(command, directory, binaries)
         request = {"op": "start", "directory": str(directory), "capacity_bytes": CAPACITY_BYTES}
         try:
-            answer = worker.call({**request, **self.sides[name].start, **(settings or {})})
+            answer = worker.call({**request, **given})
         except BaseException:
             worker.end()
             raise
@@ -270,6 +283,7 @@ def filled(context: Context, request: Mapping[str, Any]) -> dict[str, Any]:
         "$source": context.source,
         "$server_cpu": lambda: -1 if server_cpu is None else server_cpu,
         "$threads": lambda: os.cpu_count() or 1,
+        "$machines": context.machines,
     }
     return {
         key: known[value]() if isinstance(value, str) and value in known else value

@@ -4,7 +4,8 @@
 #   setup.sh machine       compilers, Python's venv, Rust
 #   setup.sh languages     what the readers for Java and JavaScript are tested with
 #   setup.sh etcd          what the pool is tested with; without it these tests are skipped
-#   setup.sh pool-rivals   what a pool is measured beside; without it these rows are missing
+#   setup.sh pool-rivals   what a pool is measured beside; without it these rows are missing.
+#                          Rivals from PyPI have environments of their own, made when measured
 #   setup.sh environment   the machine, and .venv with what the tests need
 #   setup.sh [package]     that, and the package itself
 set -euo pipefail
@@ -66,6 +67,9 @@ pool_rivals() {
     local packages=
     command -v redis-server >/dev/null || packages="redis-server"
     command -v iperf3 >/dev/null || packages="$packages iperf3"
+    command -v memcached >/dev/null || packages="$packages memcached"
+    # What Mooncake is linked with, and the servers of vineyard.
+    ldconfig -p | grep -q libibverbs.so.1 || packages="$packages libibverbs1"
     if [ "$packages" ] && { [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null ||
         ! install_packages "$packages"; }; then
         say "the pool is measured without $packages"

@@ -14,10 +14,14 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 Answer = dict[str, Any]
+
+#: As ``bench.worker`` has it: in the environment of every process that comes from a worker.
+MARK = "PLASMON_BENCH_MARK"
 
 
 class UnsupportedError(Exception):
@@ -80,6 +84,74 @@ def timed(
             if end is not None and now() > end:
                 break
     return {"samples": samples, "batch": batch}
+
+
+class Fetches:
+    """Samples of fetches, each with the processor time that the whole side spent on it."""
+
+    def __init__(self, batch: int = 1) -> None:
+        self.batch = batch
+        self._samples: list[float] = []
+        self._cpu_ns: list[float] = []
+
+    @contextmanager
+    def sample(self) -> Iterator[None]:
+        """What is done within it is one sample: a batch of fetches."""
+        before = spent_ns()
+        begin = time.perf_counter_ns()
+        yield
+        taken = time.perf_counter_ns() - begin
+        self.add(taken, spent_ns() - before)
+
+    def add(self, taken_ns: float, cpu_ns: float) -> None:
+        """One sample that was timed elsewhere."""
+        self._samples.append(taken_ns / self.batch)
+        self._cpu_ns.append(cpu_ns / self.batch)
+
+    def answer(self) -> Answer:
+        """The samples after the first one, which warmed up."""
+        return {"samples": self._samples[1:], "batch": self.batch, "cpu_ns": self._cpu_ns[1:]}
+
+
+def fetched(operation: Callable[[], object], count: int, batch: int = 1) -> Answer:
+    """Like :func:`timed`, with the processor time of all processes of the side."""
+    fetches = Fetches(batch)
+    for _ in range(count + 1):
+        with fetches.sample():
+            for _ in range(batch):
+                operation()
+    return fetches.answer()
+
+
+def spent_ns() -> int:
+    """The processor time of all processes that come from this worker, itself included."""
+    # Of a thread that runs, `schedstat` is behind; the others sleep by now.
+    own = time.process_time_ns()
+    mark = os.environ.get(MARK)
+    if not mark:
+        return own
+    wanted = f"{MARK}={mark}".encode()
+    others = {int(name) for name in os.listdir("/proc") if name.isdigit()} - {os.getpid()}
+    marked = (pid for pid in others if wanted in _read(f"/proc/{pid}/environ").split(b"\0"))
+    return own + sum(_process_ns(pid) for pid in marked)
+
+
+def _process_ns(pid: int) -> int:
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return 0
+    spent = (_read(f"/proc/{pid}/task/{thread}/schedstat").split() for thread in threads)
+    return sum(int(words[0]) for words in spent if words)
+
+
+def _read(path: str) -> bytes:
+    """A file under /proc, empty when its process is gone."""
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
 
 
 def rate(operation: Callable[[], object], seconds: float, batch: int = 64) -> Answer:

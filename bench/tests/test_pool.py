@@ -18,7 +18,8 @@ from bench.worker import UnsupportedError, Worker
 
 TARGETS = {
     "get_1mib_vs_tcp": "<= 1.5", "get_1mib_ratio_redis": ">= 1.3", "stream_vs_iperf": ">= 0.9",
-    "stream4_vs_iperf": ">= 0.95", "second_get_ns": "<= 25", "bytes_moved_8_readers": "<= 1.01",
+    "stream_ratio_ray": ">= 4", "read_blackhole_ms": "<= 700", "stream4_vs_iperf": ">= 0.95",
+    "second_get_ns": "<= 25", "bytes_moved_8_readers": "<= 1.01",
     "put_free_1kib_round_trips": "<= 5", "two_copies_ratio": "<= 2.2", "read_failover_ms": "<= 200",
     "commit_failover_ms": "<= 4500", "local_get_with_agent_ratio": "<= 1.05",
     "local_put_with_agent_ratio": "<= 1.05", "poold_idle_mb": "<= 20",
@@ -122,6 +123,14 @@ def test_a_side_that_does_not_rest_is_not_frozen(tmp_path, monkeypatch):
     [
         ("iperf", "iperf3", [{"op": "fetch", "object_bytes": 1 << 20, "count": 1, "at_once": 2}]),
         (
+            "memcached",
+            "memcached",
+            [
+                {"op": "fetch", "object_bytes": 1 << 20, "count": 2, "batch": 2},
+                {"op": "put_copies", "object_bytes": 100_000, "copies": 1, "count": 2},
+            ],
+        ),
+        (
             "redis",
             "redis-server",
             [
@@ -144,8 +153,12 @@ def test_rivals_answer_or_say_what_is_not_installed(name, program, requests, tmp
             return
         assert name in worker.call(start)["versions"]
         for request in requests:
-            samples = worker.call(request)["samples"]
+            answer = worker.call(request)
+            samples = answer["samples"]
             assert len(samples) == request["count"]
+            if request["op"] == "fetch":
+                assert len(answer["cpu_ns"]) == request["count"]
+                assert min(answer["cpu_ns"]) >= 0
             assert all(sample > 0 for sample in samples)
     finally:
         worker.end()

@@ -11,7 +11,7 @@ from bench.worker import UnsupportedError, Worker, memory_kib
 
 ECHO = """
 import sys
-from bench.rivals.protocol import UnsupportedError, serve, timed
+from bench.rivals.protocol import UnsupportedError, fetched, serve, timed
 
 class Echo:
     def op_double(self, value):
@@ -31,6 +31,8 @@ class Echo:
         calls = []
         answer = timed(lambda: calls.append(1), count, batch)
         return {**answer, "calls": len(calls)}
+    def op_fetched(self, count, batch):
+        return fetched(lambda: sum(range(100_000)), count, batch)
     def op_end(self):
         import os
         sys.stderr.write("no more\\n")
@@ -115,3 +117,11 @@ def _state(pid):
 
 def test_the_memory_of_a_process_that_is_gone_is_nothing():
     assert memory_kib([2**22 + 1]) == {"Rss": 0, "Pss": 0, "Pss_Anon": 0}
+
+
+def test_fetches_have_the_processor_time_of_the_whole_side(worker):
+    worker.call({"op": "server"})
+    answer = worker.call({"op": "fetched", "count": 3, "batch": 2})
+    assert answer["batch"] == 2
+    assert len(answer["samples"]) == len(answer["cpu_ns"]) == 3
+    assert all(spent > 0 for spent in answer["cpu_ns"])

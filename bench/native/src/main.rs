@@ -14,6 +14,7 @@
 
 mod columns;
 mod limits;
+mod machines;
 mod pool;
 mod protocol;
 mod source;

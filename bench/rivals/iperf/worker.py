@@ -1,4 +1,7 @@
-"""iperf3 on loopback: what TCP carries when nothing is stored, named or checked."""
+"""iperf3 on loopback or between two machines: what TCP carries when nothing is stored.
+
+Nothing is named or checked either.
+"""
 
 from __future__ import annotations
 
@@ -22,18 +25,28 @@ class Iperf:
     def __init__(self) -> None:
         self._server: subprocess.Popen[bytes] | None = None
         self._port = 0
+        self._address = "127.0.0.1"
+        self._at_server: list[str] = []
+        self._at_client: list[str] = []
 
-    def op_start(self, directory: str, capacity_bytes: int) -> Answer:
-        """Starts the server; nothing is stored anywhere."""
+    def op_start(
+        self, directory: str, capacity_bytes: int, machines: dict[str, Any] | None = None
+    ) -> Answer:
+        """Starts the server, on the first machine if there are some; nothing is stored."""
         del directory, capacity_bytes
         program = shutil.which("iperf3")
         if program is None:
             raise UnsupportedError("iperf3 is not installed: apt-get install iperf3")
         found = subprocess.run([program, "--version"], capture_output=True, text=True, check=True)
+        if machines is not None:
+            first, second = machines["nodes"][:2]
+            self._address = first["address"]
+            self._at_server = ["ip", "netns", "exec", first["namespace"]]
+            self._at_client = ["ip", "netns", "exec", second["namespace"]]
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
             self._port = taken.getsockname()[1]
-        command = [program, "-s", "-B", "127.0.0.1", "-p", str(self._port)]
+        command = [*self._at_server, program, "-s", "-B", self._address, "-p", str(self._port)]
         self._server = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         return {
             "address": str(self._port),
@@ -64,8 +77,8 @@ class Iperf:
         return {"samples": samples, "batch": 1, "cpu_ns": spent_ns}
 
     def _run(self, streams: int) -> dict[str, Any]:
-        command = ["iperf3", "-c", "127.0.0.1", "-p", str(self._port), "-t", _SECONDS]
-        command += ["-P", str(streams), "-J"]
+        command = [*self._at_client, "iperf3", "-c", self._address, "-p", str(self._port)]
+        command += ["-t", _SECONDS, "-P", str(streams), "-J"]
         deadline = time.monotonic() + _START_WITHIN_S
         while True:
             found = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -12,7 +12,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from bench.rivals.protocol import Answer, UnsupportedError, payload, serve, timed
+from bench.rivals.protocol import Answer, UnsupportedError, fetched, payload, serve, timed
 
 _START_WITHIN_S = 10.0
 _LINE_BYTES_MAX = 64
@@ -114,7 +114,7 @@ class Redis:
             client.send(b"GET", b"x")
             client.value(into)
 
-        answer = timed(get, count, batch)
+        answer = fetched(get, count, batch)
         self._delete(b"x")
         return answer
 

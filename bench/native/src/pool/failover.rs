@@ -38,6 +38,8 @@ enum Fault {
     Kill,
     /// They stop, and nothing is answered any more.
     Stop,
+    /// They go on, and the network carries nothing of what they send or are sent.
+    Cut,
 }
 
 /// One death, of a pool that is of no use after it.
@@ -53,12 +55,12 @@ impl Failover {
     pub(super) fn run(&self, nodes: &mut Nodes) -> Result<Samples> {
         let payload = Payload::new(self.object_bytes, None)?;
         let (name, asker) = self.prepare(nodes, payload.as_slice())?;
-        let signal = match self.fault {
-            Fault::Kill => Signal::KILL,
-            Fault::Stop => Signal::STOP,
-        };
         let begin = Instant::now();
-        nodes.signal(VICTIM, signal)?;
+        let _cut = match self.fault {
+            Fault::Kill => nodes.signal(VICTIM, Signal::KILL).map(|()| None),
+            Fault::Stop => nodes.signal(VICTIM, Signal::STOP).map(|()| None),
+            Fault::Cut => nodes.cut(VICTIM).map(Some),
+        }?;
         let client = nodes.client(asker);
         until("the pool goes on", || {
             let answer = match self.wanted {

@@ -20,7 +20,8 @@ use serde_json::{Value, json};
 pub(crate) use self::readers::read;
 
 use self::failover::Failover;
-use self::nodes::{Nodes, PATIENCE, named};
+use self::nodes::{Nodes, PATIENCE, Place, named};
+use crate::machines::Machines;
 use crate::protocol::{Samples, answer};
 use crate::source::Payload;
 use crate::store;
@@ -45,6 +46,8 @@ pub(crate) enum PoolRequest {
     Start {
         directory: PathBuf,
         capacity_bytes: u64,
+        /// What the nodes run on, one on each; without them all are on loopback.
+        machines: Option<Machines>,
     },
     Stop {},
     /// The first get, on the second node, of objects that the first one put.
@@ -117,8 +120,8 @@ impl Side {
             Request::Pool(request) => request,
         };
         match request {
-            PoolRequest::Start { directory, capacity_bytes } => {
-                self.start(&directory, capacity_bytes)
+            PoolRequest::Start { directory, capacity_bytes, machines } => {
+                self.start(&Place { directory, capacity_bytes, machines })
             }
             PoolRequest::Stop {} => {
                 self.stop();
@@ -157,11 +160,11 @@ impl Side {
         self.nodes.as_ref().context(STARTED)
     }
 
-    fn start(&mut self, directory: &std::path::Path, capacity_bytes: u64) -> Result<Value> {
+    fn start(&mut self, place: &Place) -> Result<Value> {
         if let Some(missing) = nodes::missing_program() {
             return Ok(json!({ "unsupported": missing }));
         }
-        let (nodes, taken) = Nodes::start(directory, capacity_bytes)?;
+        let (nodes, taken) = Nodes::start(place)?;
         let address = nodes.socket(0).to_owned();
         self.local.run(store::Request::Connect { address: address.clone() })?;
         self.nodes = Some(nodes);

@@ -1,7 +1,8 @@
-//! A pool on this machine: an etcd and three stores, each with its pool daemon, on loopback.
+//! A pool on this machine: an etcd and three stores, each with its pool daemon, on loopback or each
+//! in a network namespace of its own.
 
 use std::fs::{self, File};
-use std::net::TcpListener;
+use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -12,6 +13,8 @@ use plasmon_cluster::{Map, Slot};
 use plasmon_etcd::{Client as Etcd, Options};
 use plasmon_proto::ObjectId;
 use rustix::process::{Pid, Signal, kill_process};
+
+use crate::machines::{Cut, Machines};
 
 /// Nodes of the pool.
 pub(super) const NODES: usize = 3;
@@ -30,12 +33,24 @@ pub(super) fn missing_program() -> Option<String> {
     (!found).then(|| "etcd is not installed: apt-get install etcd-server".to_owned())
 }
 
+/// Where a pool runs.
+#[derive(Debug)]
+pub(super) struct Place {
+    /// For what the processes write.
+    pub(super) directory: PathBuf,
+    /// Of each node.
+    pub(super) capacity_bytes: u64,
+    /// One for each node; without them all are on loopback.
+    pub(super) machines: Option<Machines>,
+}
+
 /// A pool. It ends with the value.
 #[derive(Debug)]
 pub(super) struct Nodes {
     nodes: Vec<Node>,
     etcd: Child,
     endpoint: String,
+    machines: Option<Machines>,
 }
 
 #[derive(Debug)]
@@ -49,13 +64,15 @@ struct Node {
 impl Nodes {
     /// Starts one, and says how long it took from the first node's start until an object can have
     /// a copy on every node.
-    pub(super) fn start(directory: &Path, capacity_bytes: u64) -> Result<(Self, Duration)> {
-        let (etcd, endpoint) = start_etcd(directory)?;
-        let mut pool = Self { nodes: Vec::new(), etcd, endpoint };
+    pub(super) fn start(place: &Place) -> Result<(Self, Duration)> {
+        let machines = place.machines.clone();
+        let address = machines.as_ref().map_or(Ipv4Addr::LOCALHOST, |machines| machines.address);
+        let (etcd, endpoint) = start_etcd(&place.directory, address)?;
+        let mut pool = Self { nodes: Vec::new(), etcd, endpoint, machines };
         pool.wait_for_etcd()?;
         let begin = Instant::now();
-        for number in 1..=NODES {
-            let node = pool.start_node(directory, &format!("node{number}"), capacity_bytes)?;
+        for at in 0..NODES {
+            let node = pool.start_node(place, at)?;
             pool.nodes.push(node);
         }
         pool.wait_until_joined()?;
@@ -109,6 +126,12 @@ impl Nodes {
         Ok(())
     }
 
+    /// Nothing that a node sends arrives any more, and nothing reaches it, until the end of the
+    /// value.
+    pub(super) fn cut(&self, at: usize) -> Result<Cut> {
+        self.machines.as_ref().context("the nodes have no network of their own")?.cut(at)
+    }
+
     fn map(&self) -> Result<Option<Map>> {
         let mut etcd = Etcd::new(Options::new(vec![self.endpoint.clone()]))?;
         let found = etcd.get(b"/plasmon/default/map")?;
@@ -126,15 +149,21 @@ impl Nodes {
         until("etcd answers", || Ok(etcd.get(b"/plasmon").is_ok().then_some(())))
     }
 
-    fn start_node(&self, directory: &Path, name: &str, capacity_bytes: u64) -> Result<Node> {
-        let folder = directory.join(name);
+    fn start_node(&self, place: &Place, at: usize) -> Result<Node> {
+        let name = format!("node{}", at + 1);
+        let folder = place.directory.join(&name);
         fs::create_dir(&folder)?;
         let socket = folder.join("store.sock");
         let program = std::env::var_os("PLASMON_DAEMON").context("the harness names the daemon")?;
         let log = File::create(folder.join("log"))?;
-        let mut command = Command::new(program);
+        let machine = self.machines.as_ref().and_then(|machines| machines.nodes.get(at));
+        let mut command = match machine {
+            Some(machine) => machine.command(&program),
+            None => Command::new(&program),
+        };
         command.arg("--socket").arg(&socket);
-        command.args(["--capacity-bytes", &capacity_bytes.to_string(), "--node-name", name]);
+        let capacity_bytes = place.capacity_bytes.to_string();
+        command.args(["--capacity-bytes", &capacity_bytes, "--node-name", &name]);
         command.args(["--cluster", &format!("etcd://{}", self.endpoint)]);
         command.arg("--pool-folder").arg(folder.join("pool"));
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
@@ -147,7 +176,7 @@ impl Nodes {
             ..ConnectOptions::default()
         };
         let client = Client::connect(&options)?;
-        Ok(Node { name: name.to_owned(), socket, daemon, client })
+        Ok(Node { name, socket, daemon, client })
     }
 
     /// An object with a copy on every node is accepted, and every node leads some groups.
@@ -213,8 +242,8 @@ pub(super) fn until<T>(what: &str, mut ask: impl FnMut() -> Result<Option<T>>) -
     }
 }
 
-fn start_etcd(directory: &Path) -> Result<(Child, String)> {
-    let (clients, peers) = (free_address()?, free_address()?);
+fn start_etcd(directory: &Path, address: Ipv4Addr) -> Result<(Child, String)> {
+    let (clients, peers) = (free_address(address)?, free_address(address)?);
     let (clients_url, peers_url) = (format!("http://{clients}"), format!("http://{peers}"));
     let log = File::create(directory.join("etcd.log"))?;
     let mut command = Command::new("etcd");
@@ -228,8 +257,8 @@ fn start_etcd(directory: &Path) -> Result<(Child, String)> {
 }
 
 /// An address that is free now. etcd cannot choose a port itself.
-fn free_address() -> Result<String> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string())
+fn free_address(address: Ipv4Addr) -> Result<String> {
+    Ok(TcpListener::bind((address, 0))?.local_addr()?.to_string())
 }
 
 /// The processes that were started with this socket: daemon, keeper and pool daemon.

@@ -86,7 +86,8 @@ impl Node {
     fn answer(&mut self, now: Mono, epoch: Epoch, message: Message) {
         match message {
             // A primary that led the group before may have refused what this one accepts.
-            Message::Committed { id, .. } if epoch < self.view.group(Map::group_of(&id)).since => {}
+            Message::Committed { id, .. } | Message::Answered { id, .. }
+                if epoch < self.view.group(Map::group_of(&id)).since => {}
             Message::Committed { id, birth, outcome } => {
                 let cx = context!(self, now);
                 let ended = self.requests.committed(cx, id, birth, outcome);
@@ -95,9 +96,7 @@ impl Node {
                 }
             }
             Message::Answered { id, question, answer } => {
-                if epoch >= self.view.group(Map::group_of(&id)).since {
-                    self.answered(now, id, question, answer);
-                }
+                self.answered(now, id, question, answer);
             }
             Message::Place { id, question, place } => {
                 self.places.answered(context!(self, now), epoch, (id, question), place);

@@ -13,16 +13,15 @@ use plasmon_pool::message::{PROTOCOL, TransferNo};
 use plasmon_pool::record::Place;
 use plasmon_pool::tally::Verified;
 use plasmon_pool::{Call, Config, Effect, Event, Mono, Node, Ticket};
-use plasmon_proto::ObjectId;
 
 use super::backlog::Backlog;
 use super::early::Early;
 use super::inbox::Incoming;
 use super::landings::{Accepted, After, Closed, Ending, Landings};
-use super::listings::{ListQuestion, Listings};
+use super::listings::Listings;
 use super::openings::{Opened, Openings, Wanted};
 use super::reads::Reads;
-use super::subscribers::{Subscriber, Subscribers};
+use super::subscribers::Subscribers;
 use crate::clock::now_us;
 use crate::links::{self, Links};
 use crate::membership::{self, Membership};
@@ -32,6 +31,7 @@ use crate::poll::{Poll, Waker};
 use crate::store::{LandingRequest, SealOptions, Store, StoreEvent};
 
 mod parts;
+mod questions;
 
 /// The number of the waker in the poll.
 pub(super) const WAKER: u64 = 0;
@@ -513,45 +513,6 @@ impl Core {
             Effect::Read { number, reply } => self.reads.answered(number, reply),
             Effect::Report { group, since } => self.membership.report(group, since),
             Effect::ReportDrains(reports) => self.membership.report_drains(reports),
-        }
-    }
-
-    /// Asks the node where an object is. Before it takes part the answer is dropped at once.
-    fn ask(&mut self, id: ObjectId, answer: SyncSender<Place>) {
-        if !self.is_ready || self.running.is_none() {
-            return;
-        }
-        self.question += 1;
-        let number = self.question;
-        self.questions.insert(number, answer);
-        self.step(Event::Where { number, id });
-    }
-
-    /// Asks the node for a page of a listing, as [`Self::ask`] does.
-    fn list(&mut self, question: ListQuestion) {
-        if !self.is_ready || self.running.is_none() {
-            return;
-        }
-        let ListQuestion { query, without, answer } = question;
-        let number = self.listings.ask(answer);
-        self.step(Event::List { number, query, without });
-    }
-    /// Has the pool compared. Before the node takes part the answer is dropped at once.
-    fn verify(&mut self, within_ms: u64, answer: SyncSender<Verified>) {
-        if !self.is_ready || self.running.is_none() {
-            return;
-        }
-        self.question += 1;
-        let number = self.question;
-        self.verifications.insert(number, answer);
-        self.step(Event::Verify { number, within_ms });
-    }
-
-    /// A program subscribes. Before the node takes part its channel is dropped at once.
-    fn subscribe(&mut self, subscriber: Subscriber) {
-        if self.is_ready && self.running.is_some() {
-            let number = self.subscribers.insert(subscriber);
-            self.step(Event::Subscribe { number });
         }
     }
 
