@@ -308,7 +308,9 @@ mod tests {
                     seen.extend(notices.iter().map(|notice| notice.data_bytes));
                 }
                 FromDaemon::Push(Push::NoticesLost(count)) => lost.push(count),
-                FromDaemon::Push(Push::Calls(calls)) => panic!("not a notice: {calls:?}"),
+                FromDaemon::Push(push @ (Push::Calls(_) | Push::NamedNotices(_))) => {
+                    panic!("not a notice: {push:?}")
+                }
                 FromDaemon::Reply(..) => panic!("no reply was queued"),
             }
         }

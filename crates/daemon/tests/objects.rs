@@ -387,6 +387,7 @@ fn a_subscriber_is_notified_of_everything_in_order() {
             match push {
                 Push::Notices(notices) => received.extend(notices),
                 Push::NoticesLost(count) => panic!("lost {count}"),
+                Push::NamedNotices(_) => panic!("notices of no pool"),
                 Push::Calls(calls) => panic!("calls to no pool daemon: {calls:?}"),
             }
         }

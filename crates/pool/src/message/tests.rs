@@ -143,7 +143,7 @@ fn hex(bytes: &[u8]) -> String {
 #[test]
 fn the_bytes_of_messages_stay_as_they_are() {
     let bytes = |message| hex(&envelope(vec![message]).encode().unwrap());
-    let head = "0200ac02020101";
+    let head = "0300ac02020101";
     let id = "010101010101010101010101ffff40706f6f6c00";
     let golden = [
         format!("00{id}020304050608090702") + "01",
