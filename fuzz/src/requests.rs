@@ -1,9 +1,9 @@
 //! Requests that mean something: what a client might ask, with borders where there are any.
 
 use plasmon_proto::message::{ExtentId, Filter, Landing, Request};
-use plasmon_proto::pool_listing::ListQuery;
 use plasmon_proto::object::{Sizes, Traits};
 use plasmon_proto::pool::{Birth, Fate, Refusal, Slot, Told};
+use plasmon_proto::pool_listing::ListQuery;
 use plasmon_proto::{Attributes, Name, ObjectId, Policy};
 
 use crate::Input;
