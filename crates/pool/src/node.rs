@@ -172,7 +172,7 @@ impl Node {
             self.lookups.deletes_ended(id, number);
         }
         for (id, birth) in commits {
-            self.commit_ended(now, (id, birth), Err(Refusal::Unreachable));
+            self.give_up(now, id, birth);
         }
         self.lookups.time_passed(context!(self, now));
         for outcome in self.pulls.time_passed(context!(self, now)) {
@@ -370,6 +370,12 @@ impl Node {
         let cx = context!(self, now);
         cx.send_to_primary(&id, Message::Gone { id, birth });
         self.lookups.ask_anew(cx, id);
+    }
+
+    /// A commit ends without an answer.
+    fn give_up(&mut self, now: Mono, id: ObjectId, birth: Birth) {
+        self.requests.note_given_up(id, birth);
+        self.commit_ended(now, (id, birth), Err(Refusal::Unreachable));
     }
 
     fn commit_ended(&mut self, now: Mono, (id, birth): (ObjectId, Birth), result: CommitResult) {

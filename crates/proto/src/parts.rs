@@ -219,8 +219,8 @@ mod tests {
         };
         let text = "010101010101010101010101ffff40706f6f6c00";
         let requests = [
-            (Request::Read(read), format!("03{text}0102030401ac0202ae020100")),
-            (Request::Prefetch(vec![id]), format!("0401{text}")),
+            (Request::Read(read), format!("06{text}0102030401ac0202ae020100")),
+            (Request::Prefetch(vec![id]), format!("0701{text}")),
         ];
         for (request, golden) in requests {
             let bytes = frame::encode_admin_request(1, &request).unwrap();
@@ -230,11 +230,11 @@ mod tests {
         let parts = Parts { object: Some(id), birth, content };
         let failed = |failure| Reply::Read(ReadReply::Failed(failure));
         let replies = [
-            (Reply::Read(ReadReply::Parts(parts)), format!("030001{text}0203040506080907")),
-            (Reply::Read(ReadReply::Here), "0301".to_owned()),
-            (failed(ReadFailure::Beyond { data_bytes: 300 }), "030205ac02".to_owned()),
-            (failed(ReadFailure::Busy), "030206".to_owned()),
-            (Reply::Prefetching, "04".to_owned()),
+            (Reply::Read(ReadReply::Parts(parts)), format!("050001{text}0203040506080907")),
+            (Reply::Read(ReadReply::Here), "0501".to_owned()),
+            (failed(ReadFailure::Beyond { data_bytes: 300 }), "050205ac02".to_owned()),
+            (failed(ReadFailure::Busy), "050206".to_owned()),
+            (Reply::Prefetching, "06".to_owned()),
         ];
         for (reply, golden) in replies {
             let bytes = frame::encode_admin_reply(1, &reply).unwrap();

@@ -346,6 +346,7 @@ pub(crate) mod tests {
     use crate::limits::{CALLS_MAX, FRAME_BYTES_MAX};
     use crate::message::{Landing, Push, Request};
     use crate::object::{Sizes, Traits};
+    use crate::pool_listing::ListQuery;
 
     const ID: ObjectId = ObjectId::pooled([0xff; 12], Some(0xfffe));
     const BIRTH: Birth = Birth { slot: Slot::NONE, boot: u64::MAX, serial: u64::MAX };
@@ -472,7 +473,13 @@ pub(crate) mod tests {
             Request::Tell { told: vec![Told::Vouch { ms: 1 }] },
             Request::Land(landing()),
             Request::SealLanded { id, birth, visible: true, keep: false },
+            Request::ListNamespace(ListQuery {
+                namespace: "@n".into(),
+                prefix: String::new(),
+                after: None,
+            }),
             Request::Settle { ids: vec![id], timeout_ms: Some(300) },
+            Request::Describe { id, birth },
         ];
         for (at, request) in requests.into_iter().enumerate() {
             let bytes = postcard::to_allocvec(&request).unwrap();

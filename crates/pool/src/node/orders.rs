@@ -60,7 +60,11 @@ impl Node {
             }
             // One store has one object of an id.
             (Some(_), _) => HoldOutcome::NoRoom,
-            (None, _) if is_own && !wish.visible => HoldOutcome::Withdrawn,
+            (None, _) if is_own && !wish.visible => match self.requests.is_given_up(id, birth) {
+                // Clients of other nodes may have seen it: the other holders decide.
+                true => HoldOutcome::Absent,
+                false => HoldOutcome::Withdrawn,
+            },
             (None, None) if wish.sources.is_empty() => HoldOutcome::Absent,
             (None, _) => {
                 let is_moving = self.pulls.is_moving(now, &id, birth);

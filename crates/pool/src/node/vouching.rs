@@ -1,7 +1,7 @@
 //! What a node does by the time since it held its lease.
 
 use super::Node;
-use crate::event::{Refusal, Told};
+use crate::event::Told;
 use crate::time::Mono;
 use crate::view::Context;
 
@@ -25,7 +25,7 @@ impl Node {
         if self.vouching.takes_isolation() {
             for (id, birth) in self.requests.free_commits() {
                 self.requests.end_commit(id, birth);
-                self.commit_ended(now, (id, birth), Err(Refusal::Unreachable));
+                self.give_up(now, id, birth);
             }
         }
     }

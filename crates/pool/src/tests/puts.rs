@@ -1,11 +1,12 @@
 //! That every put ends, whatever its node waits for.
 
-use plasmon_cluster::Slot;
+use plasmon_cluster::{Map, Slot};
 use plasmon_proto::ObjectId;
 
-use crate::event::{Event, Refusal};
+use crate::event::{Effect, Event, Refusal};
 use crate::limits::{COMMIT_STUCK_MS, COMMIT_UNHEARD_MS};
-use crate::record::Content;
+use crate::message::{Envelope, HoldOutcome, Message};
+use crate::record::{Birth, Content};
 
 use super::history::{Operation, OperationNo};
 use super::network::Way;
@@ -147,4 +148,41 @@ fn a_deleted_name_is_not_refused_by_a_node_that_has_not_heard_of_it() {
     pass(&mut world, 5_000);
     assert_eq!(outcome(&world, no), Some(Outcome::Put(Ok(()))), "{}", world.trace());
     check_quiet(&mut world);
+}
+
+/// An origin that had ended its commit without an answer told the next primary that it can never
+/// have succeeded, though clients of other nodes had read the object: it was absent then.
+#[test]
+fn an_origin_that_ended_its_commit_without_an_answer_leaves_the_decision_to_the_holders() {
+    let mut world = world();
+    let (_, map) = world.maps.last().unwrap().clone();
+    let primary_of = |number: &u8| {
+        let id = ObjectId::pooled([*number; 12], None);
+        map.primary(Map::group_of(&id)).unwrap()
+    };
+    let number = (0..).find(|number| primary_of(number) != Slot(0)).unwrap();
+    let from = primary_of(&number);
+    world.network.cut(Way { from: usize::from(from.0), to: 0 });
+    let no = put(&mut world, 0, number, 100);
+    pass(&mut world, COMMIT_UNHEARD_MS + SLACK_MS);
+    assert_eq!(outcome(&world, no), Some(Outcome::Put(Err(Refusal::Unreachable))));
+
+    let id = world.ids[0];
+    let known = world.history.entries[&no].birth.unwrap();
+    let unknown = Birth { serial: known.serial + 1, ..known };
+    let (now, incarnation) = (world.now, world.machines[usize::from(from.0)].incarnation);
+    let node = world.machines[0].node.as_mut().unwrap();
+    for (birth, wanted) in [(known, HoldOutcome::Absent), (unknown, HoldOutcome::Withdrawn)] {
+        let (content, sources) = (Content::default(), Vec::new());
+        let messages = vec![Message::Hold { id, birth, content, sources, live: false }];
+        let envelope = Envelope { epoch: map.epoch(), from, incarnation, messages };
+        let mut effects = Vec::new();
+        node.step(now, Event::Peer(envelope), &mut effects);
+        let held = Message::Held { id, birth, outcome: wanted };
+        let says = |effect: &Effect| match effect {
+            Effect::Send { to, envelope } => *to == from && envelope.messages.contains(&held),
+            _ => false,
+        };
+        assert!(effects.iter().any(says), "{wanted:?}: {effects:?}");
+    }
 }

@@ -146,10 +146,12 @@ impl<D: Directory> Store<D> {
             }
         }
     }
+
     /// Whether an object is never evicted because it was put so: nothing has to be remembered.
     fn is_kept_by_itself(&self, entry: &Entry) -> bool {
+        let extras = self.objects.extras_of(entry.record);
         entry.meta.traits.policy == Policy::Keep
-            && !self.objects.records.get(entry.record).is(CACHE)
+            && extras.is_none_or(|extras| extras.pool_policy.is_none())
     }
 
     /// A copy that was just sealed is withheld.

@@ -708,7 +708,7 @@ fn an_own_object_that_the_pool_releases_is_evicted() {
     assert_eq!(world.evict(client, MIB), (0, 0), "it is kept");
     world.tell(agent, Told::Release { id: x, birth: ours() });
     assert_eq!(world.policy_of(client, x), Policy::Cache);
-    assert_eq!(world.evict(client, MIB).0, 1);
+    assert_eq!(world.evict(client, MIB), (10, 1));
     assert_eq!(world.calls(), [Call::Ended { id: x, birth: ours() }]);
 }
 
