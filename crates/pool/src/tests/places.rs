@@ -66,19 +66,20 @@ impl World {
 /// names that, too. When nothing came of it, the record went on naming the node.
 #[test]
 fn a_node_that_is_only_getting_a_copy_holds_none() {
-    let three = |seed: &u64| World::new(*seed, None, 0).machines.len() == 3;
-    let mut world = World::new((0..).find(three).unwrap(), None, 500);
-    (world.slow_ms, world.bulk_loss) = (0, 0);
     let pass = |world: &mut World, ms| world.run_until(world.now.after_ms(ms), false).unwrap();
-    world.start_all().unwrap();
-    pass(&mut world, 3_000);
-    // Its home has it, one of the others keeps the second copy, and the last one leads.
+    // Its home has it, one of the others keeps the second copy, and the last one leads: the node
+    // that leads had no room.
     let keeper = |world: &World, id: &ObjectId| {
         (1..3).find(|at| world.machines[*at].store.objects.get(id).is_some_and(|it| it.keep))
     };
     let content = Content { data_bytes: 3_000_000, ..Content::default() };
-    let (id, holder, primary) = (0..)
-        .find_map(|number| {
+    let three = |seed: &u64| World::new(*seed, None, 0).machines.len() == 3;
+    let of_seed = |seed| {
+        let mut world = World::new(seed, None, 500);
+        (world.slow_ms, world.bulk_loss) = (0, 0);
+        world.start_all().unwrap();
+        pass(&mut world, 3_000);
+        let found = (0..5).find_map(|number| {
             let id = ObjectId::pooled([number; 12], Some(0));
             let put = Operation::Put { id, content, copies: 2, copies_min: 2 };
             world.begin(0, put).unwrap();
@@ -87,8 +88,10 @@ fn a_node_that_is_only_getting_a_copy_holds_none() {
             let (_, map) = world.maps.last()?;
             let primary = usize::from(map.primary(plasmon_cluster::Map::group_of(&id))?.0);
             (primary != holder && primary != 0).then_some((id, holder, primary))
-        })
-        .unwrap();
+        });
+        found.map(|found| (world, found))
+    };
+    let (mut world, (id, holder, primary)) = (0..).filter(three).find_map(of_seed).unwrap();
     world.ids.push(id);
 
     world.bulk_loss = 100;
