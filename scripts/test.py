@@ -198,7 +198,7 @@ TESTS = [
     Suite(
         "sim",
         "daemon, keeper and clients from seeds, and the same twice",
-        ["scripts/sim.sh", "--seeds", "60", "--same", "20"],
+        ["scripts/sim.sh", "--seeds", "40", "--same", "10"],
         lane=2,
     ),
     Suite(

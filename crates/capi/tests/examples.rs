@@ -156,6 +156,9 @@ fn the_constants_of_the_header_are_those_of_the_library() {
     ] {
         define(format!("PLASMON_TAG_{name}"), value.into());
     }
+    for (name, value) in [("DEFAULT", 0), ("LOCAL", 1), ("COPIES", 2)] {
+        define(format!("PLASMON_ACK_{name}"), value);
+    }
     define("PLASMON_ID_BYTES".to_owned(), 20);
     define("PLASMON_ID_TEXT_BYTES".to_owned(), 41);
     define("PLASMON_NAME_TEXT_BYTES".to_owned(), plasmon_proto::limits::NAME_BYTES_MAX as i64 + 1);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use plasmon_client::{Ack, Client, Code, ObjectId, PutOptions};
+use plasmon_client::{Ack, Client, Code, Error, ObjectId, PutOptions};
 use plasmon_testkit::{pattern, until};
 
 use crate::node::{LONG, NOW, nodes};
@@ -78,9 +78,9 @@ fn what_the_pool_daemon_has_not_heard_of_is_found_all_the_same() {
         let found = nodes[1].client.get_existing(&id);
         assert_eq!(found.unwrap().data(), round.to_le_bytes(), "round {round}");
     }
-    let ids = put_many(&nodes[0].client, 20_000, &pooled(0));
+    let ids = put_many(&nodes[0].client, 5_000, &pooled(0));
     let last = nodes[1].client.get_existing(ids.last().unwrap()).unwrap();
-    assert_eq!(last.data(), 19_999u64.to_le_bytes());
+    assert_eq!(last.data(), 4_999u64.to_le_bytes());
     settled(&nodes[0].client, &ids);
 }
 
@@ -108,12 +108,22 @@ fn copies_are_there_when_a_put_returns_or_is_settled() {
         });
     }
 
-    // The home dies: the directory knows where the copies are.
+    // The home dies: the directory knows where the copies are. Until another node leads it, which
+    // takes longer on a machine that is busy, they are out of reach.
     nodes.remove(0).kill();
     let all = [waited, filled, settled_later[0], settled_later[1]];
     for node in &nodes {
         for (id, data) in all.iter().zip([&b"waited"[..], b"filled", b"one", b"two"]) {
-            assert_eq!(node.client.get(id, LONG).unwrap().data(), data);
+            let mut found = node.client.get(id, LONG);
+            until("another node leads", || {
+                let is_away = |error: &Error| error.code() == Code::Unreachable;
+                let away = found.as_ref().is_err_and(is_away);
+                if away {
+                    found = node.client.get(id, LONG);
+                }
+                !away
+            });
+            assert_eq!(found.unwrap().data(), data);
         }
     }
     assert_eq!(nodes[1].client.delete(&all).unwrap(), [None; 4]);
@@ -146,8 +156,8 @@ fn pool_daemons_and_daemons_are_killed_while_objects_are_put() {
     for round in 0..4u64 {
         let putter = nodes[0].connect();
         let ids = std::thread::scope(|scope| {
-            let putting = scope.spawn(|| put_many(&putter, 10_000, &local(1 + (round % 2) as u8)));
-            std::thread::sleep(Duration::from_millis(20 * round));
+            let putting = scope.spawn(|| put_many(&putter, 3_000, &local(1 + (round % 2) as u8)));
+            std::thread::sleep(Duration::from_millis(6 * round));
             match round {
                 0 | 1 => nodes[0].kill_pool_daemon(),
                 2 => nodes[1].kill_pool_daemon(),
@@ -163,7 +173,7 @@ fn pool_daemons_and_daemons_are_killed_while_objects_are_put() {
             outcomes = nodes[0].client.settle(&ids, LONG).unwrap();
         }
         assert!(outcomes.iter().all(Option::is_none), "round {round}");
-        check_from(&nodes[1].client, 9_500, &ids, &format!("round {round}"));
+        check_from(&nodes[1].client, 2_500, &ids, &format!("round {round}"));
         let outcomes = nodes[1].client.delete(&ids).unwrap();
         assert!(outcomes.iter().all(Option::is_none), "round {round}");
         for node in &nodes {
@@ -179,8 +189,8 @@ fn pool_daemons_and_daemons_are_killed_while_objects_are_put() {
 #[test]
 fn deletes_right_after_puts_leave_nothing() {
     let Some((_etcd, nodes)) = nodes(2, &[]) else { return };
-    let ids = put_many(&nodes[0].client, 30_000, &pooled(0));
-    for (chunk, node) in ids.chunks(7_500).zip([0, 1, 0, 1]) {
+    let ids = put_many(&nodes[0].client, 8_000, &pooled(0));
+    for (chunk, node) in ids.chunks(2_000).zip([0, 1, 0, 1]) {
         let outcomes = nodes[node].client.delete(chunk).unwrap();
         assert!(outcomes.iter().all(Option::is_none));
     }
