@@ -77,6 +77,7 @@ fn setting(name: &str) -> Option<u64> {
 }
 
 #[test]
+#[ignore = "takes half a minute, and the suite cluster does the like; scripts/test.py network"]
 fn random_faults_lose_nothing() {
     let rounds = setting("PLASMON_CLUSTER_ROUNDS").unwrap_or(ROUNDS);
     let seed = setting("PLASMON_CLUSTER_SEED").unwrap_or(1);
