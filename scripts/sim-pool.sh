@@ -22,6 +22,6 @@ if [ "${PART:-nodes}" = nodes ]; then
     run -p plasmon-pool --lib -- --nocapture "$nodes" || failed=1
 fi
 if [ "${PART:-whole}" = whole ]; then
-    run -p plasmon-pool-tests --test nodes -- --nocapture "$whole" || failed=1
+    run -p plasmon-pool-tests --test nodes -- --nocapture --include-ignored "$whole" || failed=1
 fi
 exit "$failed"
