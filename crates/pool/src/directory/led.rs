@@ -12,6 +12,10 @@ use crate::record::{Birth, Record, State, Version};
 use crate::time::Mono;
 use crate::view::Context;
 
+/// In a group of more nodes so many have a record before anything is said of it, also of an object
+/// with one copy: it may be on another node than the primary.
+const RECORDED_MIN: usize = 2;
+
 /// What the primary is doing about one object. An object at rest has none.
 #[derive(Debug, Default)]
 pub(super) struct Work {
@@ -220,13 +224,18 @@ impl Led {
         self.work.keys().chain(self.unrecorded.values().flatten()).copied().collect()
     }
 
-    /// Whether all acting nodes that have every record have this one as it is here.
+    /// Whether this record, as it is here, outlives the loss of as many nodes as its copies do: all
+    /// acting nodes that have every record have it, and the map counts enough of them. Another one
+    /// that has it could not lead the group.
     pub(super) fn is_recorded(&self, cx: &Context<'_>, id: &ObjectId) -> bool {
-        let mut required = cx.view.group(self.no).acting.iter().take(self.in_sync);
-        required.all(|slot| {
-            self.unrecorded.get(slot).is_none_or(|ids| !ids.contains(id))
-                && !self.unheard_unrecorded.contains(slot)
-        })
+        let group = cx.view.group(self.no);
+        let copies = self.record(id).map_or(0, |record| record.holders.len());
+        let mut required = group.acting.iter().take(self.in_sync);
+        group.in_sync().len() >= copies.max(RECORDED_MIN).min(group.acting.len())
+            && required.all(|slot| {
+                self.unrecorded.get(slot).is_none_or(|ids| !ids.contains(id))
+                    && !self.unheard_unrecorded.contains(slot)
+            })
     }
 
     /// Whether this record was made by an earlier primary, or for other acting nodes.

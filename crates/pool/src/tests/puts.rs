@@ -186,3 +186,40 @@ fn an_origin_that_ended_its_commit_without_an_answer_leaves_the_decision_to_the_
         assert!(effects.iter().any(says), "{wanted:?}: {effects:?}");
     }
 }
+
+/// A put right after nodes had joined was acknowledged when they had its copies, and only the first
+/// node its record. When that died the object was out of reach until an operator gave it up.
+#[test]
+fn what_is_acknowledged_while_nodes_join_outlives_the_first_one() {
+    for pause_ms in [1, 2, 3, 5, 8, 20] {
+        let three = |seed: &u64| World::new(*seed, None, 0).machines.len() == 3;
+        let mut world = World::new((pause_ms..).find(three).unwrap(), None, 500);
+        (world.slow_ms, world.bulk_loss) = (0, 0);
+        world.start_all().unwrap();
+        for at in 1..3 {
+            world.crash(at, false, 1_000).unwrap();
+        }
+        pass(&mut world, 900);
+        let mut puts = Vec::new();
+        let done =
+            |world: &World, no: &OperationNo| outcome(world, *no) == Some(Outcome::Put(Ok(())));
+        while !puts.iter().any(|(_, no)| done(&world, no)) {
+            let id = ObjectId::pooled([puts.len() as u8; 12], None);
+            world.ids.push(id);
+            let content = Content { data_bytes: 100, ..Content::default() };
+            let put = Operation::Put { id, content, copies: 2, copies_min: 2 };
+            puts.push((id, world.begin(0, put).unwrap()));
+            pass(&mut world, pause_ms);
+        }
+        let acknowledged: Vec<_> = puts.iter().filter(|(_, no)| done(&world, no)).collect();
+        world.crash(0, true, 60_000).unwrap();
+        let get =
+            |world: &mut World, id| world.begin(1, Operation::Get { id, patient: true }).unwrap();
+        let gets: Vec<_> = acknowledged.iter().map(|(id, _)| get(&mut world, *id)).collect();
+        pass(&mut world, 10_000);
+        for no in gets {
+            let outcome = outcome(&world, no);
+            assert!(matches!(outcome, Some(Outcome::Read(_))), "{pause_ms}: {outcome:?}");
+        }
+    }
+}
