@@ -34,6 +34,10 @@ const SPIN: Duration = Duration::from_micros(10);
 /// limits the wait until the object is sealed, and a spilled object is sealed.
 const RESTORE_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// A get that does not wait for objects waits in steps of this for what is restored: the object may
+/// be deleted meanwhile, and to wait on would be to wait for its creation.
+const RESTORE_STEP: Duration = Duration::from_millis(200);
+
 impl Client {
     /// The object, if it can be had now without waiting.
     pub(crate) fn try_get(&self, id: &ObjectId) -> Result<Option<Buffer>> {
@@ -144,16 +148,16 @@ impl Client {
         if let Some(buffer) = self.spin_for(id, given)? {
             return Ok(buffer);
         }
-        let mut until = given;
+        let mut patience = Patience { given, until: given, restored_by: None };
         loop {
-            let states = wait(self.here()?, &[*id], 1, until, false)?;
+            let states = wait(self.here()?, &[*id], 1, patience.until, false)?;
             let state = states.first().copied().unwrap_or(ObjectState::Absent);
             if state.is_readable()
                 && let Some(buffer) = self.get_readable(id)?
             {
                 return Ok(buffer);
             }
-            until = go_on(id, state, until, given)?;
+            patience.go_on(id, state)?;
         }
     }
 
@@ -200,20 +204,43 @@ impl Client {
     }
 }
 
-/// After a wait that did not end in a buffer: whether to wait again, and until when.
-fn go_on(id: &ObjectId, state: ObjectState, until: Until, given: Until) -> Result<Until> {
-    match state {
-        // Evicted or deleted between the answer and the look: the next answer tells.
-        ObjectState::Sealed => Ok(until),
-        ObjectState::Spilled if until.is_question() => Ok(Until::timeout(Some(RESTORE_TIMEOUT))),
-        // The pool found no room for it here. To wait would be to wait for its creation, too, if it
-        // is deleted meanwhile.
-        ObjectState::Remote if given.is_question() => Err(why_not(*id, state, false)),
-        ObjectState::Absent | ObjectState::Creating if !given.is_question() && !until.is_past() => {
-            Ok(until)
+/// How long a get of one object waits.
+#[derive(Debug)]
+struct Patience {
+    /// What the caller wants.
+    given: Until,
+    /// The end of the next wait.
+    until: Until,
+    /// For a caller that does not wait: when an object that is restored has to be here.
+    restored_by: Option<Deadline>,
+}
+
+impl Patience {
+    /// After a wait that did not end in a buffer: whether to wait again.
+    fn go_on(&mut self, id: &ObjectId, state: ObjectState) -> Result<()> {
+        let (is_question, is_late) = (self.given.is_question(), self.until.is_past());
+        match state {
+            // Evicted or deleted between the answer and the look: the next answer tells.
+            ObjectState::Sealed => Ok(()),
+            ObjectState::Spilled if is_question => self.restore(id, is_late),
+            // The pool found no room for it here. To wait would be to wait for its creation, too,
+            // if it is deleted meanwhile.
+            ObjectState::Remote if is_question => Err(why_not(*id, state, false)),
+            ObjectState::Absent | ObjectState::Creating if !is_question && !is_late => Ok(()),
+            ObjectState::Spilled | ObjectState::Remote => Err(why_not(*id, state, is_late)),
+            _ => Err(why_not(*id, state, !is_question)),
         }
-        ObjectState::Spilled | ObjectState::Remote => Err(why_not(*id, state, until.is_past())),
-        _ => Err(why_not(*id, state, !given.is_question())),
+    }
+
+    fn restore(&mut self, id: &ObjectId, is_late: bool) -> Result<()> {
+        if let Some(by) = self.restored_by
+            && (by.is_past() || !is_late)
+        {
+            return Err(why_not(*id, ObjectState::Spilled, by.is_past()));
+        }
+        self.restored_by.get_or_insert_with(|| Deadline::after(RESTORE_TIMEOUT));
+        self.until = Until::timeout(Some(RESTORE_STEP));
+        Ok(())
     }
 }
 

@@ -21,8 +21,8 @@ const FREE_IDS: u8 = 5;
 /// Objects with a home that there are at once.
 const HOMED_IDS_MAX: usize = 8;
 
-/// How long a client waits for what is on its way.
-const RESTORE_TIMEOUT_MS: u64 = 60_000;
+/// A client that only asks waits in such steps for what is restored.
+const RESTORE_STEP_MS: u64 = 200;
 
 /// An operation that is under way.
 #[derive(Clone, Debug)]
@@ -339,8 +339,9 @@ impl World {
         let question = Until::Question;
         let again = match state {
             ObjectState::Sealed => Some(until),
-            ObjectState::Spilled if until == question => {
-                Some(Until::At(now.after_ms(RESTORE_TIMEOUT_MS)))
+            // It gives up after a minute, which is longer than a run.
+            ObjectState::Spilled if given == question => {
+                Some(Until::At(now.after_ms(RESTORE_STEP_MS)))
             }
             ObjectState::Absent | ObjectState::Creating
                 if given != question && !until.is_past(now) =>
