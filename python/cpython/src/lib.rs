@@ -393,19 +393,7 @@ pub unsafe fn new_ascii(text: &[u8]) -> Ptr {
         if made.is_null() {
             return made;
         }
-        let room = ffi::PyUnicode_1BYTE_DATA(made);
-        let ascii = if text.len() <= FEW {
-            // For few bytes a call would take longer.
-            let mut all = 0;
-            for (at, byte) in text.iter().enumerate() {
-                room.add(at).write(*byte);
-                all |= room.add(at).read();
-            }
-            all < 128
-        } else {
-            std::ptr::copy_nonoverlapping(text.as_ptr(), room, text.len());
-            std::slice::from_raw_parts(room, text.len()).is_ascii()
-        };
+        let ascii = copy_ascii(text, ffi::PyUnicode_1BYTE_DATA(made));
         if ascii {
             return made;
         }
@@ -413,6 +401,37 @@ pub unsafe fn new_ascii(text: &[u8]) -> Ptr {
     }
     // SAFETY: attached.
     unsafe { new_str(text) }
+}
+
+/// Copies text that may change meanwhile, and says whether the copy is ASCII.
+///
+/// A string that says it is ASCII and is not crashes Python. So every byte is read once: a compiler
+/// that sees plain reads makes one `memcpy` of the copy, and looks at the text again.
+///
+/// # Safety
+///
+/// There is room for as many bytes.
+#[inline]
+unsafe fn copy_ascii(text: &[u8], room: *mut u8) -> bool {
+    if text.len() <= FEW {
+        // For few bytes a call would take longer.
+        let mut all = 0;
+        for (at, byte) in text.iter().enumerate() {
+            // SAFETY: a byte of the text, and room for it.
+            unsafe {
+                let byte = std::ptr::from_ref(byte).read_volatile();
+                room.add(at).write(byte);
+                all |= byte;
+            }
+        }
+        return all < 128;
+    }
+    // SAFETY: room for all of it. What the compiler cannot see may have changed the copy, so that is
+    // what is looked at.
+    unsafe {
+        std::ptr::copy_nonoverlapping(text.as_ptr(), room, text.len());
+        std::slice::from_raw_parts(std::hint::black_box(room), text.len()).is_ascii()
+    }
 }
 
 /// Longer text is copied to the heap before it is decoded.

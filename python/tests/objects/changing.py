@@ -132,6 +132,10 @@ def flip(memory: mmap.mmap, original: bytes, rng: random.Random) -> None:
 def look(value: Any, depth: int = 0) -> None:
     """Looks at everything in a value."""
     if isinstance(value, str):
+        # Of a string that says that it is ASCII the encoder takes the bytes as they are. With other
+        # ones among them an iterator over its characters would crash.
+        if value.isascii() and not value.encode().isascii():
+            raise SystemExit(f"a string of ASCII with other bytes: {value.encode()!r}")
         assert value.isascii() == all(ord(character) < 128 for character in value[:50_000])
         value.encode("utf-8", "surrogatepass")
     elif isinstance(value, np.ndarray):
