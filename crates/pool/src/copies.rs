@@ -26,18 +26,38 @@ pub(crate) struct Copies {
     by_id: BTreeMap<ObjectId, Copy>,
     /// Those that clients cannot see.
     hidden: BTreeSet<ObjectId>,
+    /// Those that the store was told to seal and has not: it may end before it does.
+    sealing: BTreeSet<ObjectId>,
     /// Of ids whose home this is: nodes that got a copy from here without asking the directory.
     openers: BTreeMap<ObjectId, BTreeSet<Slot>>,
 }
 
 impl Copies {
     pub(crate) fn insert(&mut self, id: ObjectId, copy: Copy) {
+        self.sealing.remove(&id);
         if copy.visible {
             self.hidden.remove(&id);
         } else {
             self.hidden.insert(id);
         }
         self.by_id.insert(id, copy);
+    }
+
+    /// The store is told to seal this copy.
+    pub(crate) fn seal(&mut self, id: ObjectId, copy: Copy) {
+        self.insert(id, copy);
+        self.sealing.insert(id);
+    }
+
+    /// The store has sealed this copy.
+    pub(crate) fn sealed(&mut self, id: &ObjectId, birth: Birth) -> Option<Copy> {
+        let copy = self.of(id, birth).copied()?;
+        self.sealing.remove(id).then_some(copy)
+    }
+
+    /// Whether the store may end without having sealed the copy of this id.
+    pub(crate) fn is_sealing(&self, id: &ObjectId) -> bool {
+        self.sealing.contains(id)
     }
 
     /// The copy that a commit is about. One that is asked for again may have succeeded before.
@@ -62,6 +82,7 @@ impl Copies {
         if is_there {
             self.by_id.remove(id);
             self.hidden.remove(id);
+            self.sealing.remove(id);
         }
         is_there
     }

@@ -59,6 +59,14 @@ pub enum Event {
         /// Whether there is memory.
         room: bool,
     },
+    /// The store has sealed a copy, the answer to [`Effect::Seal`]. Of one that it could not seal
+    /// [`Call::Ended`] is told instead.
+    CopySealed {
+        /// The object.
+        id: ObjectId,
+        /// Its incarnation.
+        birth: Birth,
+    },
     /// A segment arrived in a landing.
     Arrived {
         /// The transfer.
@@ -197,7 +205,8 @@ pub enum Effect {
         /// Data, metadata and attributes.
         bytes: InlineBytes,
     },
-    /// The copy is complete.
+    /// The copy is complete; answered with [`Event::CopySealed`]. What is told of the object after
+    /// this is about the sealed copy.
     Seal {
         /// The landing.
         ticket: Ticket,

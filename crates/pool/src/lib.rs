@@ -64,6 +64,7 @@
 //!   an id at most. One with an id of no pool is a local object, for parts. Segments are taken
 //!   between [`Effect::Accept`] and [`Effect::Refuse`]; a transfer that was refused puts no byte
 //!   into its landing any more. [`Effect::Seal`] or [`Effect::Abandon`] ends a landing.
+//!   A sealed one is answered with [`Event::CopySealed`]: only then the node says that it has it.
 //! * *Serving.* [`Effect::Serve`] pins the copy until [`Effect::EndServe`]. Of a copy that is not
 //!   there any more [`Event::Fetched`] says so, and the receiver asks another node at once.
 //!

@@ -114,6 +114,7 @@ impl Node {
                 let outcome = self.pulls.landed(context!(self, now), ticket, room);
                 self.pull_ended(now, outcome);
             }
+            Event::CopySealed { id, birth } => self.copy_sealed(now, id, birth),
             Event::Arrived { transfer, segment, intact } => {
                 let arrived = self.pulls.arrived(context!(self, now), transfer, segment, intact);
                 if let Some((id, outcome)) = arrived {
@@ -194,7 +195,9 @@ impl Node {
 
     /// Says now and then which hidden copies are held: the primary has them published or dropped.
     fn say_held(&mut self, now: Mono) {
-        let undecided = |(id, _): &(ObjectId, Birth)| !self.requests.has_commit(id);
+        let (requests, copies) = (&self.requests, &self.copies);
+        let undecided =
+            |(id, _): &(ObjectId, Birth)| !requests.has_commit(id) && !copies.is_sealing(id);
         let hidden: Vec<_> = self.copies.hidden().filter(undecided).collect();
         if hidden.is_empty() {
             self.held_due = None;
@@ -341,11 +344,9 @@ impl Node {
         let Wish { id, birth, content, visible, hold, .. } = wish;
         match ended {
             Ended::Sealed => {
-                self.copies.insert(id, Copy { birth, content, visible, kept: hold });
+                self.copies.seal(id, Copy { birth, content, visible, kept: hold });
                 self.lookups.arrived(id);
-                if hold {
-                    self.send_held(now, id, birth, HoldOutcome::Held);
-                } else if id.home().is_some() {
+                if !hold && id.home().is_some() {
                     // The directory does not know of what was opened at its home.
                     self.send_held(now, id, birth, HoldOutcome::Cached);
                 }
@@ -357,6 +358,14 @@ impl Node {
                 }
             }
             Ended::NoSource => self.lookups.ask_later(now, id),
+        }
+    }
+
+    /// The store has sealed a copy. Before that it could have ended without it, so a primary that
+    /// asked for the copy is told now.
+    fn copy_sealed(&mut self, now: Mono, id: ObjectId, birth: Birth) {
+        if self.copies.sealed(&id, birth).is_some_and(|copy| copy.kept) {
+            self.send_held(now, id, birth, HoldOutcome::Held);
         }
     }
 
@@ -403,6 +412,12 @@ impl Node {
     fn survey(&mut self, now: Mono, from: Slot, groups: &[(GroupNo, Epoch)]) {
         let entries = survey::entries(&self.copies, &self.pulls, &self.requests);
         survey::answer(context!(self, now), from, groups, entries);
+    }
+
+    /// What this node would tell a primary of its copies.
+    #[cfg(test)]
+    pub(crate) fn inventory(&self) -> impl Iterator<Item = crate::message::CopyEntry> + '_ {
+        survey::entries(&self.copies, &self.pulls, &self.requests)
     }
 
     /// Whether nothing is under way for the clients of this node or of others.

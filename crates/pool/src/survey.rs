@@ -22,11 +22,12 @@ pub(crate) fn entries<'a>(
         let Wish { id, birth, content, hold: kept, .. } = *wish;
         CopyEntry { id, birth, content, standing: Standing::Arriving, kept }
     });
-    let copies = copies.iter().map(|(id, copy)| {
+    let copies = copies.iter().map(move |(id, copy)| {
         let Copy { birth, content, visible, kept } = *copy;
         // Clients see a free id after it was committed alone, if the answer is here or not.
         let is_seen = visible && id.home().is_none();
         let standing = match (requests.has_commit(id), visible) {
+            _ if copies.is_sealing(id) => Standing::Arriving,
             (true, _) if !is_seen => Standing::Unanswered,
             (_, true) => Standing::Committed,
             (_, false) => Standing::Held,

@@ -50,7 +50,8 @@ pub trait Store: Send {
     /// [`StoreEvent::Landed`].
     fn land(&mut self, request: LandingRequest);
 
-    /// The copy in this memory is complete.
+    /// The copy in this memory is complete; answered with [`StoreEvent::CopySealed`], or
+    /// [`StoreEvent::Sealed`] where the id is not of a pool.
     fn seal(&mut self, ticket: Ticket, landing: BoxedLanding, options: SealOptions);
 
     /// The memory is not needed any more.
@@ -104,6 +105,8 @@ pub enum StoreEvent {
     /// Whether the local object of this id is sealed, or could not be: the answer to
     /// [`Store::seal`] of one with parts.
     Sealed(ObjectId, bool),
+    /// The copy of this incarnation is sealed. Of one that could not be, [`Call::Ended`] is said.
+    CopySealed(ObjectId, Birth),
     /// A copy that was opened, pinned as long as the value lives; `None` where it is not here.
     Opened(u64, Option<SharedSource>),
     /// A page of a namespace; `None` where the store cannot say now what is there.
@@ -119,6 +122,9 @@ impl std::fmt::Debug for StoreEvent {
             Self::Ready => f.write_str("Ready"),
             Self::Sealed(id, is_sealed) => {
                 f.debug_tuple("Sealed").field(id).field(is_sealed).finish()
+            }
+            Self::CopySealed(id, birth) => {
+                f.debug_tuple("CopySealed").field(id).field(birth).finish()
             }
             Self::Opened(number, source) => {
                 f.debug_tuple("Opened").field(number).field(&source.is_some()).finish()

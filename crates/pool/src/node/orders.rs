@@ -48,15 +48,17 @@ impl Node {
         let is_own = birth.slot == self.view.me() && birth.boot == self.view.config.boot;
         let outcome = match (self.copies.get(&id), self.pulls.get(&id)) {
             (Some(copy), _) if copy.birth == birth => {
-                let is_kept = copy.kept && id.home().is_some();
+                let (kept, is_sealing) = (copy.kept, self.copies.is_sealing(&id));
                 if wish.visible {
                     self.copies.publish(&mut self.out, id, birth);
                 }
-                if !is_kept {
+                match (kept, is_sealing) {
+                    // It is answered when the store has sealed it.
+                    (true, true) => return,
+                    (true, false) if id.home().is_some() => HoldOutcome::Held,
                     // The store may just have evicted it.
-                    return self.out.tell(Told::Keep { id, birth });
+                    _ => return self.out.tell(Told::Keep { id, birth }),
                 }
-                HoldOutcome::Held
             }
             // One store has one object of an id.
             (Some(_), _) => HoldOutcome::NoRoom,

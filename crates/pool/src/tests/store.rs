@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use plasmon_proto::ObjectId;
 
-use crate::event::{Call, Class, Fate, Refusal, Ticket, Told};
+use crate::event::{Call, Class, Effect, Event, Fate, Refusal, Ticket, Told};
 use crate::record::{Birth, Content};
 use crate::time::Mono;
 
@@ -401,6 +401,13 @@ impl Store {
         let object = Object { birth, content, token, visible, keep, pending: None };
         self.objects.insert(id, object);
         Ok(self.wake(now, id, calls))
+    }
+
+    /// What the node is told when this has sealed a copy.
+    pub(super) fn sealed_by(&self, effect: &Effect) -> Option<Event> {
+        let Effect::Seal { ticket, .. } = effect else { return None };
+        let Landing { id, birth, .. } = *self.landings.get(ticket)?;
+        Some(Event::CopySealed { id, birth })
     }
 
     /// What a node that was started again is told, and what it is asked again.

@@ -87,6 +87,8 @@ pub(super) struct World {
     pub(super) mutation: Option<Mutation>,
     /// Whether commits end as unreachable while faults last.
     pub(super) is_impatient: bool,
+    /// Whether no node is told that its store has sealed a copy.
+    pub(super) seals_late: bool,
     pub(super) slow_ms: u64,
     pub(super) bulk_loss: u64,
     leader: Leader,
@@ -136,6 +138,7 @@ impl World {
             ids: Vec::new(),
             mutation,
             is_impatient: seed.is_multiple_of(2),
+            seals_late: false,
             slow_ms,
             bulk_loss,
             leader: Leader::new(OUT_AFTER_MS).silent_after(ISOLATED_SERVE_MS + ISOLATED_MARGIN_MS),
@@ -297,9 +300,11 @@ impl World {
             node.step(now, event, &mut effects);
             for effect in effects {
                 let mut calls = Vec::new();
+                let sealed = self.machines[at].store.sealed_by(&effect);
+                let sealed = sealed.filter(|_| !self.seals_late);
                 self.carry_out(at, effect, &mut calls)?;
                 // After a pause, what the store says now comes after what it said before.
-                let calls = calls.into_iter().map(Event::Local);
+                let calls = sealed.into_iter().chain(calls.into_iter().map(Event::Local));
                 match &mut self.machines[at].backlog {
                     backlog if backlog.is_empty() => events.extend(calls),
                     backlog => backlog.extend(calls),

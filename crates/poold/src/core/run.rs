@@ -321,6 +321,7 @@ impl Core {
                     self.store.delete(vec![id]);
                 }
             }
+            StoreEvent::CopySealed(id, birth) => self.step(Event::CopySealed { id, birth }),
             StoreEvent::Landed(ticket, memory) => {
                 let room = memory.is_some();
                 match self.landings.landed(ticket, memory, &self.movers) {

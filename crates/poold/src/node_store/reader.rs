@@ -85,6 +85,9 @@ impl Reader {
                 tracing::error!(object = %id, "a copy cannot be sealed: {failure:?}");
                 self.events.push(StoreEvent::Call(Call::Ended { id, birth }));
             }
+            (Purpose::Seal { id, birth }, _) => {
+                self.events.push(StoreEvent::CopySealed(id, birth));
+            }
             (Purpose::SealParts(id), reply) => {
                 let is_sealed = matches!(reply, Reply::Done);
                 if !is_sealed {

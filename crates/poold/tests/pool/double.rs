@@ -272,8 +272,11 @@ impl Store for Double {
             state.objects.insert(id, Object { birth, bytes, visible, keep });
         }
         drop(state);
-        if let Some(LandingRequest { id, .. }) = landing.filter(|it| !it.id.is_pooled()) {
-            self.inbox.say(StoreEvent::Sealed(id, true));
+        if let Some(LandingRequest { id, birth, .. }) = landing {
+            self.inbox.say(match id.is_pooled() {
+                true => StoreEvent::CopySealed(id, birth),
+                false => StoreEvent::Sealed(id, true),
+            });
         }
         self.state.1.notify_all();
     }

@@ -59,7 +59,7 @@ pub(crate) enum Purpose {
     Abort,
     Release,
     Land(Ticket),
-    Seal(ObjectId, Birth),
+    Seal { id: ObjectId, birth: Birth, keep: bool },
     Open(u64),
 }
 
@@ -186,10 +186,11 @@ impl World {
                 self.note(|| format!("no landing at {at}: {:?} {}", failure.code, failure.detail));
                 self.landed(at, ticket, None)
             }
-            (Purpose::Seal(id, birth), Reply::Failed(failure)) => {
+            (Purpose::Seal { id, birth, .. }, Reply::Failed(failure)) => {
                 self.note(|| format!("no seal at {at}: {failure:?}"));
                 self.step(at, Event::Local(Call::Ended { id, birth }))
             }
+            (Purpose::Seal { id, birth, .. }, _) => self.step(at, Event::CopySealed { id, birth }),
             (Purpose::Open(number), Reply::Located(located)) => {
                 let location = located.into_iter().next().and_then(Result::ok);
                 self.opened(at, number, location)
@@ -446,13 +447,14 @@ impl World {
                 if is_connected && self.machines[at].store.is_some() {
                     self.machines[at].memory.write(&grant.range, token.clone())?;
                 }
-                // The node says that it holds the copy without waiting for its store.
-                if keep {
-                    self.kept.entry((id, birth)).or_default().insert(at);
-                }
-                let number = self.ask_number(at, Purpose::Seal(id, birth));
+                let number = self.ask_number(at, Purpose::Seal { id, birth, keep });
                 let landed = SealLanded { id, birth, visible, keep };
                 self.tell_store(at, Message::SealLanded(client, number, landed));
+                if keep && self.breaks(Mutation::SealedAtOnce) {
+                    let incarnation = self.machines[at].incarnation;
+                    let said = Said::Call(Call::Kept { id, birth });
+                    self.at(self.now, What::ToAgent { at, incarnation, said });
+                }
             }
             (Some(_), Ending::Abandon) => self.ask_store(at, Request::Abort { id }, Purpose::Abort),
             (None, _) => {}

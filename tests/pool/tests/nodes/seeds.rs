@@ -14,7 +14,7 @@ use super::world::{Act, What, World};
 
 /// Seeds that the test runs, and at most so many to find a broken rule.
 const SEEDS: u64 = 60;
-const MUTATION_SEEDS: u64 = 300;
+const MUTATION_SEEDS: u64 = 1_000;
 
 /// Threads that run seeds.
 const THREADS: usize = 2;
@@ -46,6 +46,8 @@ pub(crate) enum Mutation {
     VouchForLong,
     /// Copies that are to be dropped stay, and are said to be gone.
     KeepDropped,
+    /// A node takes a copy for sealed that its store was only told to seal.
+    SealedAtOnce,
 }
 
 impl World {
@@ -164,6 +166,7 @@ fn a_broken_rule_is_found() {
         Mutation::ForgetEnded,
         Mutation::VouchForLong,
         Mutation::KeepDropped,
+        Mutation::SealedAtOnce,
     ] {
         let found = failing(0..MUTATION_SEEDS, Some(rule), |found| found > 0);
         let found = found.values().next().map(|what| what.trim_end());

@@ -8,7 +8,7 @@ use plasmon_store::effect::SpillOrder;
 use plasmon_store::event::{Peer, ReadBack, SealLanded};
 use plasmon_store::{ClientNo, Effect, Event, Ticket};
 
-use super::agents::Said;
+use super::agents::{Purpose, Said};
 use super::clients::CLIENTS;
 use super::machine::SpilledFile;
 use super::world::{Act, What, World};
@@ -117,11 +117,21 @@ impl World {
 
     fn reply(&mut self, at: usize, client: ClientNo, request: u64, reply: Reply) {
         if client.0 >= AGENTS {
+            self.note_sealed(at, request, &reply);
             return self.tell_agent(at, client, Said::Reply(request, reply));
         }
         let life = self.machines[at].life;
         let us = self.step_us();
         self.after_us(us, What::ToClient { at, life, client, request, reply });
+    }
+
+    /// A store that sealed a copy that is to be kept counts as one that keeps it.
+    fn note_sealed(&mut self, at: usize, request: u64, reply: &Reply) {
+        let agent = self.machines[at].agent.as_ref();
+        let purpose = agent.and_then(|agent| agent.purposes.get(&request));
+        if let (Some(Purpose::Seal { id, birth, keep: true }), Reply::Done) = (purpose, reply) {
+            self.kept.entry((*id, *birth)).or_default().insert(at);
+        }
     }
 
     fn note_call(&mut self, at: usize, call: &Call) {
