@@ -2,9 +2,10 @@
 //! one. The pool daemon is a script that sleeps.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
@@ -174,11 +175,17 @@ struct Pool {
 impl Pool {
     /// `None` where there is no etcd.
     fn start(fixture: &Fixture) -> Option<Self> {
+        Self::start_with(fixture, Stdio::null())
+    }
+
+    fn start_with(fixture: &Fixture, input: impl Into<Stdio>) -> Option<Self> {
         drop(Etcd::start()?);
         let mut command =
             command(fixture, &["pool", "dev", "--nodes", "2", "--capacity", "16m", "--json"]);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.stdin(input).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
+        // The command has its end of the input.
+        drop(command);
         let output = BufReader::new(child.stdout.take().unwrap());
         let mut pool = Self { child, output, events: Vec::new() };
         while pool.events.last().is_none_or(|event| event["event"] != "ready") {
@@ -218,9 +225,22 @@ impl Drop for Pool {
 }
 
 #[test]
-fn a_pool_for_development_ends_whole_with_its_standard_input() {
+fn a_pool_for_development_ends_with_the_other_end_of_a_socket() {
     let fixture = fixture();
-    let Some(mut pool) = Pool::start(&fixture) else { return };
+    let (input, words) = UnixStream::pair().unwrap();
+    let Some(mut pool) = Pool::start_with(&fixture, OwnedFd::from(input)) else { return };
+    drop(words);
+    assert_eq!(pool.next().unwrap()["event"], "ended");
+}
+
+/// The command inherits its standard input from the program that starts it. It read what came
+/// there, and so took requests away from a program that was asked through its pipe.
+#[test]
+fn a_pool_for_development_ends_whole_with_its_standard_input_and_reads_nothing_there() {
+    let fixture = fixture();
+    let (mut input, mut words) = std::io::pipe().unwrap();
+    let Some(mut pool) = Pool::start_with(&fixture, input.try_clone().unwrap()) else { return };
+    words.write_all(b"a request\n").unwrap();
     let ready = pool.events.last().unwrap();
     let cluster = format!("{}/default", ready["cluster"].as_str().unwrap());
     let folder = ready["folder"].as_str().unwrap().to_owned();
@@ -244,8 +264,11 @@ fn a_pool_for_development_ends_whole_with_its_standard_input() {
     assert_eq!((&event["event"], &event["name"]), (&"node_ended".into(), &"node2".into()));
     let successor = process(u32::try_from(event["pid"].as_u64().unwrap()).unwrap());
 
-    drop(pool.child.stdin.take());
+    drop(words);
     assert_eq!(pool.next().unwrap()["event"], "ended");
+    let mut left = String::new();
+    input.read_to_string(&mut left).unwrap();
+    assert_eq!(left, "a request\n");
     assert!(pool.child.wait().unwrap().success());
     assert!(processes.iter().chain([&successor]).all(ends));
     assert!(!Path::new(&folder).exists());

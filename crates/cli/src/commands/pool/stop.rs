@@ -1,8 +1,11 @@
 //! What ends a command that runs until it is stopped: a signal, or the end of the program that
 //! holds the pipe at its standard input.
+//!
+//! The pipe may belong to the program that started the command, and have words for that one, so
+//! nothing is read from it: its other end is looked at alone.
 
-use std::io::{self, Read, Stdin};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::io::{self, Stdin};
+use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -15,7 +18,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 /// Waits for what ends the command, among other things.
 pub(super) struct Stop {
     signals: UnixStream,
-    /// The standard input, where it is a pipe that has not ended.
+    /// The standard input, where it is a pipe.
     input: Option<Stdin>,
     is_asked: bool,
 }
@@ -50,30 +53,19 @@ impl Stop {
             return Ok(());
         }
         let timeout = within.and_then(|within| Timespec::try_from(within).ok());
-        let (is_signal, is_input) = {
-            let own = [Some(self.signals.as_fd()), self.input.as_ref().map(AsFd::as_fd)];
-            let all = own.iter().flatten().chain(others);
-            let mut polled: Vec<PollFd<'_>> =
-                all.map(|descriptor| PollFd::new(descriptor, PollFlags::IN)).collect();
-            match poll(&mut polled, timeout.as_ref()) {
-                Ok(_) => {}
-                Err(Errno::INTR) => return Ok(()),
-                Err(error) => return Err(error.into()),
-            }
-            let is_ready = |at: usize| polled.get(at).is_some_and(|it| !it.revents().is_empty());
-            (is_ready(0), self.input.is_some() && is_ready(1))
-        };
-        self.is_asked = is_signal || (is_input && self.has_input_ended());
-        Ok(())
-    }
-
-    /// Reads what is there; what it says does not matter.
-    fn has_input_ended(&mut self) -> bool {
-        let Some(input) = &mut self.input else { return false };
-        match input.lock().read(&mut [0; 4096]) {
-            Ok(0) => true,
-            Ok(_) => false,
-            Err(error) => error.kind() != io::ErrorKind::Interrupted,
+        // The end of a pipe is told without being asked for, that of a socket is not.
+        let input = self.input.as_ref().map(|input| PollFd::new(input, PollFlags::RDHUP));
+        let signals = PollFd::new(&self.signals, PollFlags::IN);
+        let others = others.iter().map(|descriptor| PollFd::new(descriptor, PollFlags::IN));
+        let ends = 1 + usize::from(input.is_some());
+        let mut polled: Vec<PollFd<'_>> =
+            [signals].into_iter().chain(input).chain(others).collect();
+        match poll(&mut polled, timeout.as_ref()) {
+            Ok(_) => {}
+            Err(Errno::INTR) => return Ok(()),
+            Err(error) => return Err(error.into()),
         }
+        self.is_asked = polled.iter().take(ends).any(|it| !it.revents().is_empty());
+        Ok(())
     }
 }
