@@ -42,6 +42,8 @@ class Worker:
         self._log = (directory / "worker.log").open("ab")
         self._frozen: list[int] = []
         self._tail = b""
+        #: The operation that was asked for last.
+        self._asked = "nothing"
         self.process = subprocess.Popen(
             command,
             cwd=ROOT,
@@ -54,6 +56,7 @@ class Worker:
     def send(self, request: Mapping[str, Any]) -> None:
         """Sends a request without waiting for its answer."""
         assert self.process.stdin is not None
+        self._asked = str(request.get("op"))
         try:
             self.process.stdin.write(json.dumps(request).encode() + b"\n")
             self.process.stdin.flush()
@@ -83,7 +86,10 @@ class Worker:
             selector.register(descriptor, selectors.EVENT_READ)
             while b"\n" not in self._tail:
                 if not selector.select(max(0.0, deadline - time.monotonic())):
-                    raise MissingError(f"no answer within {timeout_s:g} s")
+                    raise MissingError(
+                        f"no answer to {self._asked} within {timeout_s:g} s; the worker's log ends"
+                        f" with: {self._last_words()}"
+                    )
                 piece = os.read(descriptor, 1 << 20)
                 if not piece:
                     raise MissingError(self._obituary())
@@ -94,8 +100,11 @@ class Worker:
     def _obituary(self) -> str:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(END_TIMEOUT_S)
+        return f"worker ended with {self.process.returncode}: {self._last_words()}"
+
+    def _last_words(self) -> str:
         lines = (self.directory / "worker.log").read_text(errors="replace").strip().splitlines()
-        return f"worker ended with {self.process.returncode}: {lines[-1] if lines else 'no word'}"
+        return lines[-1] if lines else "no word"
 
     def marked(self) -> list[int]:
         """Every living process that came from this worker, the worker included."""

@@ -11,7 +11,6 @@ import hashlib
 import json
 import mmap
 import os
-import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -30,10 +29,14 @@ class UnsupportedError(Exception):
 
 def serve(side: object) -> None:
     """Answers requests until the harness closes its end."""
+    requests = os.fdopen(os.dup(0))
     answers = os.fdopen(os.dup(1), "w", buffering=1)
-    # Whatever a library prints must not end up between two answers.
+    # What this process starts inherits its standard input, and a program that reads there would
+    # take requests away; what a library prints must not end up between two answers.
+    with open(os.devnull) as nothing:
+        os.dup2(nothing.fileno(), 0)
     os.dup2(2, 1)
-    for line in sys.stdin:
+    for line in requests:
         request = json.loads(line)
         answers.write(json.dumps(_answer(side, request)) + "\n")
     end = getattr(side, "op_stop", None)
