@@ -22,7 +22,8 @@ import plasmon
 from bench.rivals.protocol import Answer, UnsupportedError, serve, timed
 
 BATCH_ROWS = 1 << 16
-DEADLINE_S = 60.0
+#: Less than the harness waits for an answer, which then has the reason.
+DEADLINE_S = 30.0
 NAME = "@bench:columns"
 
 
@@ -131,6 +132,8 @@ class Flight:
         command = [sys.executable, "-m", __spec__.name if __spec__ else __name__, "server"]
         self.server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         port = self.server.stdout.readline().strip()
+        if not port:
+            raise RuntimeError(f"the server of Flight ended with {self.server.wait(DEADLINE_S)}")
         self.client = flight.connect(f"grpc://127.0.0.1:{port}")
         taken = time.perf_counter_ns() - begin
         return {"address": directory, "start_ns": taken, "versions": {"pyarrow": pa.__version__}}

@@ -32,7 +32,8 @@ impl Reader {
 
     fn line(&mut self) -> Result<String> {
         let mut line = String::new();
-        self.told.read_line(&mut line)?;
+        let read = self.told.read_line(&mut line)?;
+        ensure!(read > 0, "a reader has ended");
         Ok(line.trim_end().to_owned())
     }
 }
