@@ -68,3 +68,48 @@ def test_an_empty_slice_of_runs_of_views_can_be_put(store: plasmon.Store) -> Non
     runs = pa.RunEndEncodedArray.from_arrays(pa.array([2, 3], pa.int16()), views)
     table = pa.table({"a": pa.chunked_array([runs[1:1], runs[1:]])})
     assert store.get(store.put(table))["a"].to_pylist() == runs[1:].to_pylist()
+
+
+def test_lists_that_leave_no_value_of_runs_of_views_can_be_put(store: plasmon.Store) -> None:
+    """Found by seed 4493: the batch could not be read; before, whole empty batches were looked at.
+
+    What is nested is written as a slice of no values: the rows of each are lists without values.
+    """
+    import pyarrow as pa
+
+    views = pa.array(["longer than a view holds itself", "short"], pa.string_view())
+    runs = pa.RunEndEncodedArray.from_arrays(pa.array([2, 3], pa.int16()), views)
+    lists = pa.ListArray.from_arrays(pa.array([0, 3, 3], pa.int32()), runs)
+    large = pa.LargeListArray.from_arrays(pa.array([0, 3, 3], pa.int64()), runs)
+    keys = pa.array([1, 2, 3])
+    pairs = pa.StructArray.from_arrays([keys, runs], ["x", "y"])
+    made = [
+        lists[1:],
+        large[1:],
+        pa.MapArray.from_arrays(pa.array([0, 3, 3], pa.int32()), keys, runs)[1:],
+        pa.ListArray.from_arrays(pa.array([0, 3, 3], pa.int32()), pairs)[1:],
+        pa.StructArray.from_arrays([lists, keys[:2]], ["x", "y"])[1:],
+        pa.FixedSizeListArray.from_arrays(lists, 1)[1:],
+        pa.ListViewArray.from_arrays(
+            pa.array([0], pa.int32()), pa.array([1], pa.int32()), lists[1:]
+        ),
+        pa.UnionArray.from_sparse(pa.array([0, 0], pa.int8()), [lists, keys[:2]])[1:],
+        pa.UnionArray.from_dense(pa.array([0], pa.int8()), pa.array([0], pa.int32()), [lists[1:]]),
+        pa.RunEndEncodedArray.from_arrays(pa.array([2, 3], pa.int16()), lists)[2:],
+        # These leave some.
+        lists[:1],
+        pa.ListArray.from_arrays(pa.array([0, 1, 1, 3], pa.int32()), runs)[1:],
+        pa.RunEndEncodedArray.from_arrays(pa.array([2, 3], pa.int16()), lists)[1:],
+    ]
+    for array in made:
+        array.validate(full=True)
+        table = pa.table(
+            {
+                "a": array,
+                "b": pa.array([None] * (len(array) - 1) + views[:1].to_pylist(), pa.string_view()),
+            }
+        )
+        found = store.get(store.put(table))
+        assert found.schema == table.schema
+        assert found.to_pylist() == table.to_pylist(), array.type
+        found.validate(full=True)

@@ -36,6 +36,7 @@ mod parts;
 mod pool;
 mod put;
 mod read;
+mod runs;
 mod shared;
 mod types;
 

@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use arrow_array::types::{BinaryViewType, ByteViewType, StringViewType};
-use arrow_array::{
-    Array, ArrayRef, GenericByteViewArray, RecordBatch, RecordBatchOptions, new_empty_array,
-};
+use arrow_array::{Array, ArrayRef, GenericByteViewArray, RecordBatch, RecordBatchOptions};
 use arrow_buffer::Buffer;
 use arrow_ipc::MetadataVersion;
 use arrow_ipc::writer::{IpcWriteOptions, StreamEncoder};
@@ -17,6 +15,7 @@ use crate::composite;
 use crate::error::Result;
 use crate::ipc_encode::StreamPieces;
 use crate::pool::{Pool, ShareOutcome};
+use crate::runs::without_empty_runs;
 
 /// View buffers are compacted when a slice uses less than one part in this many of them.
 const VIEW_WASTE_MAX: usize = 2;
@@ -72,37 +71,14 @@ pub fn pieces(
     let mut encoder = StreamEncoder::try_new_with_options(schema, options)?;
     let mut pieces = Vec::new();
     for batch in batches {
-        let columns = batch.columns().iter().map(without_runs).map(|it| compacted(&it)).collect();
+        let columns = batch.columns().iter().map(|it| Ok(compacted(&without_empty_runs(it)?)));
+        let columns = columns.collect::<std::result::Result<_, ArrowError>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
         let batch = RecordBatch::try_new_with_options(batch.schema(), columns, &options)?;
         pieces.append(&mut encoder.encode(&batch)?);
     }
     pieces.append(&mut encoder.finish()?);
     Ok(pieces)
-}
-
-/// Drops the runs that remain of an empty slice: the encoder counts their buffers and does not
-/// write them, and what follows in the stream cannot be read.
-fn without_runs(array: &ArrayRef) -> ArrayRef {
-    if array.is_empty() && has_runs(array.data_type()) {
-        return new_empty_array(array.data_type());
-    }
-    Arc::clone(array)
-}
-
-fn has_runs(data_type: &DataType) -> bool {
-    match data_type {
-        DataType::RunEndEncoded(..) => true,
-        DataType::List(field)
-        | DataType::LargeList(field)
-        | DataType::ListView(field)
-        | DataType::LargeListView(field)
-        | DataType::FixedSizeList(field, _)
-        | DataType::Map(field, _) => has_runs(field.data_type()),
-        DataType::Struct(fields) => fields.iter().any(|field| has_runs(field.data_type())),
-        DataType::Union(fields, _) => fields.iter().any(|(_, field)| has_runs(field.data_type())),
-        _ => false,
-    }
 }
 
 /// Drops what a slice of a view array no longer refers to, when that is most of it.
