@@ -94,6 +94,7 @@ mod pin;
 mod pool;
 mod pool_delete;
 mod pool_listing;
+mod pool_regions;
 mod pool_subscription;
 mod process;
 mod put;
@@ -127,6 +128,7 @@ pub use options::{Ack, ConnectOptions, PutOptions, REQUEST_TIMEOUT, StartOptions
 pub use parts::{
     PartsInfo, PartsReader, PartsStream, Piece, STREAM_PIECE_BYTES, STREAM_WINDOW_MAX,
 };
+pub use pool_regions::RegionOptions;
 pub use ranges::ObjectReader;
 pub use region::Region;
 pub use scope::Scope;
@@ -154,4 +156,5 @@ pub use plasmon_proto::pool_admin::{
     DrainLeft, NodeState, ObjectPlace, ObjectRecord, PoolNode, PoolStatus, Standing, Verification,
     VerifiedNode,
 };
+pub use plasmon_proto::region::{Address, BadAddress};
 pub use plasmon_proto::{Code, Name, ObjectId};

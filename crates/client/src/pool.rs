@@ -9,18 +9,29 @@ use plasmon_proto::pool_admin::{
     ObjectPlace, PoolNode, PoolStatus, Reply, Request, Verification, socket_of,
 };
 use plasmon_proto::{Code, ObjectId, frame};
+use plasmon_shm::deadline::Deadline;
 use plasmon_shm::edge;
 use plasmon_shm::socket::Connection;
 use rustix::event::PollFlags;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 
 use crate::error::{Error, Result};
+use crate::interrupt;
 
 /// The pool daemon answers within 5 s.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
 /// The pool is compared within so long, whatever is asked for.
 const VERIFY_WITHIN_MAX: Duration = Duration::from_secs(3600);
+
+/// After so long without an answer the pool daemon is asked whether it is there.
+const PROBE_AFTER: Duration = Duration::from_secs(20);
+
+/// After so many questions in a row without an answer it is taken for gone.
+const PROBES_MAX: u32 = 2;
+
+/// So long is waited for an answer at the least.
+const PROBE_PAUSE: Duration = Duration::from_millis(50);
 
 /// Where an object is.
 pub(crate) fn place(store: &Path, id: ObjectId) -> Result<ObjectPlace> {
@@ -133,6 +144,26 @@ impl Door {
             return Err(away(self.doing));
         }
         frame::decode_admin_reply(&bytes).map_err(|bad| Error::of_frame(self.doing, &bad))
+    }
+
+    /// Waits until there is a reply, for as long as the pool daemon answers other questions
+    /// meanwhile.
+    pub(crate) fn await_reply(&self, store: &Path) -> Result<()> {
+        let mut probe = Deadline::after(PROBE_AFTER);
+        let mut unanswered = 0;
+        while !self.wait(interrupt::step(probe).left().unwrap_or(PROBE_PAUSE))? {
+            interrupt::check(self.doing)?;
+            if !probe.is_past() {
+                continue;
+            }
+            match status(store) {
+                Ok(_) => unanswered = 0,
+                Err(error) if unanswered >= PROBES_MAX => return Err(error),
+                Err(_) => unanswered += 1,
+            }
+            probe = Deadline::after(PROBE_AFTER);
+        }
+        Ok(())
     }
 
     /// Waits until there is a reply, or the connection has ended; false when neither has come

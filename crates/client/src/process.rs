@@ -15,6 +15,7 @@ use crate::connection::Connection;
 use crate::error::Result;
 use crate::ids::SharedIds;
 use crate::options::ConnectOptions;
+use crate::pool_regions::RegionDoors;
 
 /// Threads beyond this add nothing to a copy on machines of today.
 const COPY_THREADS_MAX: usize = 6;
@@ -28,6 +29,8 @@ pub(crate) struct Process {
     pub(crate) connection: Arc<Connection>,
     pub(crate) ids: Arc<SharedIds>,
     copy_threads: usize,
+    /// What it does with memory of the pool.
+    pub(crate) regions: RegionDoors,
 }
 
 impl Process {
@@ -39,7 +42,8 @@ impl Process {
     ) -> Result<Self> {
         let connection = Connection::connect(socket, options, timeout)?;
         let copy_threads = copy_threads(options.copy_threads);
-        Ok(Self { connection, ids: Arc::new(SharedIds::new()), copy_threads })
+        let (ids, regions) = (Arc::new(SharedIds::new()), RegionDoors::default());
+        Ok(Self { connection, ids, copy_threads, regions })
     }
 
     /// A unique id.

@@ -6,7 +6,8 @@ use plasmon_cluster::{DrainReport, Epoch, GroupNo, Map, Slot};
 use plasmon_proto::parts::{ReadReply, ReadRequest, Span};
 pub use plasmon_proto::pool::{Call, Class, Fate, Refusal, Told};
 use plasmon_proto::pool_listing::{ListQuery, ListedPage};
-use plasmon_proto::{Name, ObjectId};
+use plasmon_proto::region::{RegionReply, RegionRequest};
+use plasmon_proto::{Code, Name, ObjectId};
 
 use crate::message::{Envelope, InlineBytes, PoolNotice, QuestionNo, SegmentRange, TransferNo};
 use crate::record::{Birth, Content, Place};
@@ -154,6 +155,33 @@ pub enum Event {
     },
     /// The program that reads this does not want it any more; it is not answered.
     EndRead(u64),
+    /// A program asks something of a region; answered with [`Effect::Region`].
+    Region {
+        /// Comes back in the answer; no other question has it.
+        number: u64,
+        /// What asks: a region that it allocates ends with it, unless it is sealed before.
+        owner: u64,
+        /// What it asks. It keeps the limits.
+        request: RegionRequest,
+    },
+    /// What allocated regions by this number is gone.
+    RegionOwnerGone(u64),
+    /// The memory of a region is there, the answer to [`Effect::Allocate`], or the store refused.
+    Allocated {
+        /// The region.
+        id: ObjectId,
+        /// Why there is none.
+        result: Result<(), Code>,
+    },
+    /// A region was sealed, the answer to [`Effect::SealRegion`], or could not be.
+    RegionSealed {
+        /// The region.
+        id: ObjectId,
+        /// Whether it is an object now, whatever the result says.
+        is_sealed: bool,
+        /// Why it is not, or has not as many copies as were asked for.
+        result: Result<(), Code>,
+    },
     /// Content arrives from another node, though perhaps no segment has ended: what is asked of it
     /// has its turn.
     Moving(Slot),
@@ -271,6 +299,37 @@ pub enum Effect {
         number: u64,
         /// What became of it.
         reply: ReadReply,
+    },
+    /// Make memory for a region of this node; answered with [`Event::Allocated`].
+    Allocate {
+        /// The region.
+        id: ObjectId,
+        /// Bytes of its data.
+        bytes: u64,
+        /// How many nodes shall have the sealed object.
+        copies: u8,
+        /// How many at least.
+        copies_min: u8,
+    },
+    /// Put bytes into the memory of a region, which is there and has room for them.
+    WriteRegion {
+        /// The region.
+        id: ObjectId,
+        /// Where.
+        offset: u64,
+        /// The bytes.
+        bytes: InlineBytes,
+    },
+    /// Seal a region whose memory is there; answered with [`Event::RegionSealed`].
+    SealRegion(ObjectId),
+    /// Give up a region whose memory is there.
+    EndRegion(ObjectId),
+    /// The answer to [`Event::Region`].
+    Region {
+        /// The number of the question.
+        number: u64,
+        /// What became of it.
+        reply: RegionReply,
     },
     /// The answer to [`Event::Where`].
     Place {

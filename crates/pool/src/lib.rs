@@ -36,6 +36,7 @@
 //!   that takes too long ends as unreachable, which does not say whether it came through.
 //! * Copies (`pull.rs`), and the other side of that (`serve.rs`). Bytes move by pull alone.
 //! * Parts of objects, for programs that do not need a copy (`parts.rs`).
+//! * What programs do with regions (`region_asks.rs`), and the other side of that (`regions.rs`).
 //!
 //! A node without its lease decides nothing, and after some time its store hides the copies of free
 //! ids (`vouch.rs`); it serves the bytes of a birth in any case, because they cannot be wrong.
@@ -100,7 +101,6 @@ mod config;
 mod copies;
 mod directory;
 pub mod event;
-mod inline;
 pub mod limits;
 mod listing;
 mod looks;
@@ -114,6 +114,8 @@ mod parts;
 mod places;
 mod pull;
 pub mod record;
+mod region_asks;
+mod regions;
 mod serve;
 mod survey;
 pub mod tally;

@@ -75,6 +75,16 @@ pub const PREFETCH_MS: u64 = 60_000;
 /// Reads of parts of objects that a node has under way for its programs.
 pub const PARTS_READS_MAX: usize = 1024;
 
+/// Regions under construction on one node.
+pub const REGIONS_MAX: usize = 4096;
+
+/// Regions of which a node remembers how they ended.
+pub const REGIONS_OVER_MAX: usize = 1 << 14;
+
+/// Requests about regions that a node has under way for its programs. What waits to be sent to one
+/// node has room for as many writes.
+pub const REGION_ASKS_MAX: usize = 1024;
+
 /// Ids that something is wanted of, beyond which no further object is brought here in advance.
 pub const PREFETCHES_MAX: usize = 1 << 16;
 

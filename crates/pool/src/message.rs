@@ -8,12 +8,13 @@
 use plasmon_cluster::limits::NODES_MAX;
 use plasmon_cluster::{Epoch, GroupNo, ProtocolRange, Slot};
 use plasmon_proto::ObjectId;
+pub use plasmon_proto::inline::InlineBytes;
 use plasmon_proto::parts::{self, Span};
 use plasmon_proto::pool_listing::{ListQuery, ListedPage};
 pub use plasmon_proto::pool_notice::PoolNotice;
+use plasmon_proto::region::{RegionReply, RegionRequest};
 use serde::{Deserialize, Serialize};
 
-pub use crate::inline::InlineBytes;
 use crate::limits::{
     COPIES_MAX, ENVELOPE_BYTES_MAX, INLINE_BYTES_MAX, INVENTORY_ENTRIES_MAX, MESSAGES_MAX,
     NOTICES_MAX, READ_RANGES_MAX, SOURCES_MAX,
@@ -468,6 +469,25 @@ pub enum Message {
         /// The segments that are missing of the bytes of the spans.
         ranges: Vec<SegmentRange>,
     },
+    /// Any node to the home of a region: do this.
+    Region {
+        /// Comes back in the answer.
+        question: QuestionNo,
+        /// What.
+        request: RegionRequest,
+    },
+    /// The answer to it.
+    RegionAnswered {
+        /// The number of the question.
+        question: QuestionNo,
+        /// What became of it.
+        reply: RegionReply,
+    },
+    /// Home to the node that allocated a region: it is sealed or freed.
+    RegionOver {
+        /// The region.
+        id: ObjectId,
+    },
 }
 
 /// Why bytes are not an envelope.
@@ -562,6 +582,7 @@ impl Message {
             Self::ReadParts { spans, ranges, .. } => {
                 ranges.len() <= READ_RANGES_MAX && parts::bytes_of(spans).is_some()
             }
+            Self::Region { request, .. } => request.is_valid(),
             Self::Whole { bytes, .. } => bytes.0.len() as u64 <= INLINE_BYTES_MAX,
             Self::Yield { groups } | Self::Yielded { groups } | Self::Survey { groups } => {
                 groups.len() <= INVENTORY_ENTRIES_MAX
@@ -592,6 +613,8 @@ impl Message {
             | Self::Watching { .. }
             | Self::Where { .. }
             | Self::Release { .. }
+            | Self::RegionAnswered { .. }
+            | Self::RegionOver { .. }
             | Self::Verify { .. } => true,
         }
     }

@@ -21,6 +21,8 @@ use crate::parts::PartsReads;
 use crate::places::Places;
 use crate::pull::{Ended, Outcome, Pulls, Wish};
 use crate::record::{Birth, is_copies};
+use crate::region_asks::RegionAsks;
+use crate::regions::Regions;
 use crate::serve::Serves;
 use crate::survey;
 use crate::time::Mono;
@@ -49,6 +51,8 @@ pub struct Node {
     verifications: Verifications,
     notices: Notices,
     parts: PartsReads,
+    regions: Regions,
+    region_asks: RegionAsks,
     /// When to say again which hidden copies are held.
     held_due: Option<Mono>,
     /// What was last reported of draining nodes.
@@ -68,6 +72,7 @@ mod messages;
 mod notices;
 mod orders;
 mod parts;
+mod regions;
 mod transfers;
 mod verify;
 mod vouching;
@@ -91,6 +96,8 @@ impl Node {
             verifications: Verifications::new(config.first_number()),
             notices: Notices::new(config.first_number()),
             parts: PartsReads::new(config.first_number()),
+            regions: Regions::default(),
+            region_asks: RegionAsks::new(config.first_number()),
             held_due: None,
             drains: Vec::new(),
         }
@@ -142,6 +149,10 @@ impl Node {
                 self.parts.begin(context!(self, now), &self.copies, (number, landing), request);
             }
             Event::EndRead(number) => self.end_read(now, number),
+            Event::Region { .. }
+            | Event::RegionOwnerGone(_)
+            | Event::Allocated { .. }
+            | Event::RegionSealed { .. } => self.region_event(now, event),
             Event::Moving(by) => self.moving(now, by),
             Event::Time => {}
         }
@@ -162,6 +173,7 @@ impl Node {
             .chain(self.verifications.next_deadline())
             .chain(self.notices.next_deadline())
             .chain(self.parts.next_deadline())
+            .chain(self.region_asks.next_deadline())
             .chain(self.held_due)
             .min()
     }
@@ -185,6 +197,7 @@ impl Node {
         self.report_drains();
         self.notices.time_passed(context!(self, now));
         self.parts.time_passed(context!(self, now), &self.copies);
+        self.region_asks.time_passed(context!(self, now));
         let lookups = &self.lookups;
         let is_wanted =
             |wish: &Wish| wish.hold || wish.parts.is_some() || lookups.class_of(&wish.id).is_some();
@@ -231,6 +244,7 @@ impl Node {
     }
 
     fn link(&mut self, now: Mono, peer: Slot, up: bool) {
+        self.region_asks.link(context!(self, now), peer, up);
         if up {
             self.pulls.link_up(peer);
             self.notices.link_up(context!(self, now));
@@ -254,6 +268,8 @@ impl Node {
             self.directory.map_changed(context!(self, now), missed);
             self.listings.map_changed(context!(self, now));
             self.notices.map_changed(context!(self, now));
+            self.regions.map_changed(context!(self, now));
+            self.region_asks.map_changed(context!(self, now));
             self.requests.ask_all(context!(self, now));
             self.lookups.ask_all(context!(self, now));
             self.parts.ask_all(context!(self, now), &self.copies);
@@ -423,6 +439,6 @@ impl Node {
     /// Whether nothing is under way for the clients of this node or of others.
     pub fn is_idle(&self) -> bool {
         let is_idle = self.lookups.is_idle() && self.pulls.is_idle() && self.serves.is_idle();
-        is_idle && self.parts.is_idle()
+        is_idle && self.parts.is_idle() && self.region_asks.is_idle()
     }
 }

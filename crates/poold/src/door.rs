@@ -7,13 +7,15 @@
 //!                                    └── names of the nodes, from the map
 //! ```
 //!
-//! Programs read parts of objects here, too (`reads.rs`), and have objects brought here.
+//! Programs read parts of objects here, too (`reads.rs`), have objects brought here, and write
+//! regions (`regions.rs`).
 //!
 //! The core only passes questions on, and never waits for a connection: an answer has its place in
 //! a channel. Bytes that are no request end their connection, and nothing else.
 
 mod notices;
 mod reads;
+mod regions;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -43,10 +45,11 @@ use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{Shutdown, shutdown};
 
 use self::reads::Handed;
+use self::regions::{Regions, Served};
 use crate::core::{Asker, Listing};
 
 /// Connections at one time; a further one is ended at once.
-const CONNECTIONS_MAX: usize = 32;
+const CONNECTIONS_MAX: usize = 128;
 
 /// A connection that says nothing for so long ends.
 const IDLE: Duration = Duration::from_secs(60);
@@ -143,7 +146,7 @@ fn accept(listener: &Listener, open: &Arc<Mutex<Open>>, node: &Asker) {
         };
         let failed = close.clone();
         let run = move || {
-            serve(&connection, &node);
+            serve(&connection, &node, number);
             close();
         };
         let builder = std::thread::Builder::new().name("pool-asker".to_owned());
@@ -159,7 +162,7 @@ fn is_owner(connection: &Connection) -> bool {
 }
 
 /// Answers one request after the other, until the connection ends or breaks a rule.
-fn serve(connection: &Connection, node: &Asker) {
+fn serve(connection: &Connection, node: &Asker, owner: u64) {
     let timeouts = [(Timeout::Recv, IDLE), (Timeout::Send, SEND_WITHIN)];
     if timeouts
         .iter()
@@ -169,7 +172,11 @@ fn serve(connection: &Connection, node: &Asker) {
     }
     let mut bytes = Vec::new();
     let mut handed = Handed::new(node);
+    let mut regions = Regions::new(node, owner);
     loop {
+        if !regions.wait_for_request(connection) {
+            return;
+        }
         let Ok(message) = connection.recv(&mut bytes, true) else { return };
         let is_request = message.bytes > 0 && !message.truncated && message.fds.is_empty();
         let Some((number, request)) =
@@ -184,6 +191,14 @@ fn serve(connection: &Connection, node: &Asker) {
             return;
         }
         let reply = match request {
+            Request::Allocate(_) | Request::Region(_) => {
+                match regions.serve(connection, number, request) {
+                    Served::Reply(reply) => Some(reply),
+                    Served::Later => continue,
+                    Served::End => None,
+                }
+            }
+            _ if !regions.answer_writes(connection) => None,
             Request::Read(read) => handed.read(connection, read).map(Reply::Read),
             other => answer(node, other),
         };
@@ -225,6 +240,7 @@ fn answer(node: &Asker, request: Request) -> Option<Reply> {
             Reply::Prefetching
         }
         Request::Prefetch(_) | Request::Read(_) => return None,
+        Request::Allocate(_) | Request::Region(_) => return None,
     })
 }
 

@@ -15,8 +15,8 @@ use std::os::fd::BorrowedFd;
 use plasmon_cluster::Slot;
 use plasmon_pool::event::Description;
 use plasmon_pool::{Birth, Call, Content, Ticket, Told};
-use plasmon_proto::ObjectId;
 use plasmon_proto::pool_listing::{ListQuery, ListedPage};
+use plasmon_proto::{Code, ObjectId};
 
 use crate::memory::{BoxedLanding, SharedSource};
 
@@ -60,6 +60,16 @@ pub trait Store: Send {
     /// Deletes local objects with parts, as far as they are still there. Their readers keep them.
     fn delete(&mut self, ids: Vec<ObjectId>);
 
+    /// Makes memory for a region of this node; answered with [`StoreEvent::Allocated`].
+    fn allocate(&mut self, request: AllocationRequest);
+
+    /// Makes the region with this memory an object, and waits until the pool has accepted it where
+    /// that is asked for; answered with [`StoreEvent::RegionSealed`].
+    fn seal_region(&mut self, id: ObjectId, memory: BoxedLanding, settles: bool);
+
+    /// The region with this memory is given up.
+    fn end_region(&mut self, id: ObjectId, memory: BoxedLanding);
+
     /// Opens a copy of this incarnation, if it is here; answered with [`StoreEvent::Opened`] and
     /// this number.
     fn open(&mut self, number: u64, id: &ObjectId, birth: Birth);
@@ -85,6 +95,19 @@ pub struct LandingRequest {
     pub content: Content,
 }
 
+/// Asks for memory for a region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AllocationRequest {
+    /// The region, whose id names this node.
+    pub id: ObjectId,
+    /// Bytes of its data.
+    pub bytes: u64,
+    /// How many nodes shall have the sealed object.
+    pub copies: u8,
+    /// How many at least.
+    pub copies_min: u8,
+}
+
 /// What becomes of a copy that is sealed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SealOptions {
@@ -107,6 +130,17 @@ pub enum StoreEvent {
     Sealed(ObjectId, bool),
     /// The copy of this incarnation is sealed. Of one that could not be, [`Call::Ended`] is said.
     CopySealed(ObjectId, Birth),
+    /// The memory of a region, of exactly the bytes of its data, or why there is none.
+    Allocated(ObjectId, Result<BoxedLanding, Code>),
+    /// A region was sealed.
+    RegionSealed {
+        /// The region.
+        id: ObjectId,
+        /// Whether it is an object now.
+        is_sealed: bool,
+        /// Why it is not, or why the pool has not accepted it.
+        result: Result<(), Code>,
+    },
     /// A copy that was opened, pinned as long as the value lives; `None` where it is not here.
     Opened(u64, Option<SharedSource>),
     /// A page of a namespace; `None` where the store cannot say now what is there.
@@ -125,6 +159,14 @@ impl std::fmt::Debug for StoreEvent {
             }
             Self::CopySealed(id, birth) => {
                 f.debug_tuple("CopySealed").field(id).field(birth).finish()
+            }
+            Self::Allocated(id, memory) => {
+                let result = memory.as_ref().map(|_| ());
+                f.debug_tuple("Allocated").field(id).field(&result).finish()
+            }
+            Self::RegionSealed { id, is_sealed, result } => {
+                let mut built = f.debug_tuple("RegionSealed");
+                built.field(id).field(is_sealed).field(result).finish()
             }
             Self::Opened(number, source) => {
                 f.debug_tuple("Opened").field(number).field(&source.is_some()).finish()

@@ -7,6 +7,8 @@
 //! * [`message`]: the messages between clients and the daemon on the socket.
 //! * [`pool`]: what a store and the pool daemon beside it tell each other.
 //! * [`pool_admin`]: what an operator sees of a pool.
+//! * [`region`]: memory of a pool that is written by address until it is sealed.
+//! * [`inline`]: bytes within a message.
 //! * [`parts`]: parts of pooled objects that a program asks the pool daemon for.
 //! * [`pool_listing`]: listings of a namespace over all nodes of a pool.
 //! * [`pool_notice`]: births and ends of the named objects of a pool.
@@ -26,6 +28,7 @@ pub mod code;
 pub mod composite;
 pub mod frame;
 pub mod id;
+pub mod inline;
 pub mod limits;
 pub mod message;
 pub mod object;
@@ -34,6 +37,7 @@ pub mod pool;
 pub mod pool_admin;
 pub mod pool_listing;
 pub mod pool_notice;
+pub mod region;
 pub mod request;
 pub mod ring;
 pub mod settings;

@@ -3,7 +3,7 @@
 //! The command makes nodes and status from what etcd says. Where objects are it asks the pool
 //! daemon of its machine, at a socket of its own beside the store's ([`socket_of`]): each message
 //! is a frame ([`crate::frame`]), and each request has one reply. Programs read parts of objects
-//! there ([`crate::parts`]), and have objects brought here.
+//! there ([`crate::parts`]), have objects brought here, and write regions ([`crate::region`]).
 
 use std::fmt;
 
@@ -16,6 +16,7 @@ use crate::parts::{ReadReply, ReadRequest};
 use crate::pool::{Birth, Slot};
 use crate::pool_listing::{ListQuery, ListedPage};
 use crate::pool_notice::NamesFilter;
+use crate::region::{AllocateRequest, RegionReply, RegionRequest};
 
 /// The socket of the pool daemon of the store with this socket: `pool.sock` beside `store.sock`,
 /// and `NAME.pool` beside any other.
@@ -63,6 +64,10 @@ pub enum Request {
     /// Bring these objects here, at most [`crate::limits::REQUEST_IDS_MAX`]; the answer does not
     /// wait for them.
     Prefetch(Vec<ObjectId>),
+    /// Make a region, which lives at most as long as this connection until it is sealed.
+    Allocate(AllocateRequest),
+    /// Do something with a region.
+    Region(RegionRequest),
 }
 
 /// What a pool daemon answers.
@@ -87,6 +92,10 @@ pub enum Reply {
     Read(ReadReply),
     /// The objects are brought here, as far as they exist and there is room.
     Prefetching,
+    /// A region was made.
+    Allocated(ObjectId),
+    /// What became of a request about a region, or why none was made.
+    Region(RegionReply),
 }
 
 /// Nodes in one reply: the largest fit into a frame.

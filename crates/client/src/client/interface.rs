@@ -133,9 +133,14 @@ impl Client {
 
     /// Ends the connection now: leases go back, waits end, later calls fail. Buffers stay readable.
     /// Memory that a builder, a writer or a region could still write to stays lent to this client
-    /// until the last handle of the store is dropped.
+    /// until the last handle of the store is dropped. Memory of the pool that it allocated, and
+    /// that is not sealed, ends.
     pub fn disconnect(&self) {
-        self.newest().close();
+        let newest = self.0.processes.newest();
+        if newest.connection.is_ours() {
+            newest.regions.close();
+        }
+        newest.connection.close();
     }
 }
 

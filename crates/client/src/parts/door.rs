@@ -28,12 +28,6 @@ const RECONNECT_WITHIN: Duration = Duration::from_secs(10);
 /// The pause before the next try.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// After so long without an answer the pool daemon is asked whether it is there.
-const PROBE_AFTER: Duration = Duration::from_secs(20);
-
-/// After so many questions in a row without an answer it is taken for gone.
-const PROBES_MAX: u32 = 2;
-
 /// A connection that is made when it is needed.
 #[derive(Debug)]
 pub(super) struct ReadDoor {
@@ -99,7 +93,7 @@ impl ReadDoor {
                 self.connect(deadline)?;
                 continue;
             };
-            self.await_reply(door)?;
+            door.await_reply(&self.store)?;
             match door.receive() {
                 Ok((number, Reply::Read(reply))) => {
                     let first = self.pending.pop_front().filter(|(first, _)| *first == number);
@@ -117,25 +111,6 @@ impl ReadDoor {
                 Err(error) => return Err(error),
             }
         }
-    }
-
-    /// Waits until there is something to read.
-    fn await_reply(&self, door: &Door) -> Result<()> {
-        let mut probe = Deadline::after(PROBE_AFTER);
-        let mut unanswered = 0;
-        while !door.wait(interrupt::step(probe).left().unwrap_or(PAUSE))? {
-            interrupt::check(READING)?;
-            if !probe.is_past() {
-                continue;
-            }
-            match pool::status(&self.store) {
-                Ok(_) => unanswered = 0,
-                Err(error) if unanswered >= PROBES_MAX => return Err(error),
-                Err(_) => unanswered += 1,
-            }
-            probe = Deadline::after(PROBE_AFTER);
-        }
-        Ok(())
     }
 
     /// Connects, and sends what is under way. A pool daemon that is not there may come back; a

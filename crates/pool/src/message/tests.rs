@@ -76,7 +76,18 @@ fn messages() -> Vec<Message> {
         Message::Noticed { notices: vec![notice()] },
         Message::Locate { id, question },
         read_parts(1),
+        Message::Region { question, request: region_write(2) },
+        Message::RegionAnswered { question, reply: RegionReply::Open { bytes: 300 } },
+        Message::RegionOver { id: region_id() },
     ]
+}
+
+fn region_id() -> ObjectId {
+    ObjectId::pooled([1; 12], Some(2))
+}
+
+fn region_write(bytes: usize) -> RegionRequest {
+    RegionRequest::Write { id: region_id(), offset: 300, bytes: InlineBytes(vec![7; bytes]) }
 }
 
 fn query() -> ListQuery {
@@ -145,6 +156,7 @@ fn the_bytes_of_messages_stay_as_they_are() {
     let bytes = |message| hex(&envelope(vec![message]).encode().unwrap());
     let head = "0300ac02020101";
     let id = "010101010101010101010101ffff40706f6f6c00";
+    let region = "010101010101010101010101020040706f6f6c00";
     let golden = [
         format!("00{id}020304050608090702") + "01",
         format!("01{id}0203040401"),
@@ -185,6 +197,9 @@ fn the_bytes_of_messages_stay_as_they_are() {
         format!("2401{id}02030402406e0174ac020101"),
         format!("25{id}09"),
         format!("260a{id}0203040103ac02010102"),
+        format!("270901{region}ac02020707"),
+        "280902ac02".to_owned(),
+        format!("29{region}"),
     ];
     assert_eq!(messages().len(), golden.len());
     for (message, golden) in messages().into_iter().zip(golden) {
@@ -276,6 +291,11 @@ fn lists_and_numbers_at_and_past_their_limits() {
     assert_eq!(check(commit(id, 8)), Ok(()));
     assert!(check(commit(id, 9)).is_err());
     assert!(check(commit(ObjectId::new([0; 20]), 1)).is_err(), "not a pooled id");
+    let region = |request| Message::Region { question: QuestionNo(1), request };
+    let most = plasmon_proto::region::REGION_PIECE_BYTES_MAX;
+    assert_eq!(check(region(region_write(most))), Ok(()));
+    assert!(check(region(region_write(most + 1))).is_err());
+    assert!(check(region(RegionRequest::Seal { id })).is_err(), "an id without a home");
     let verified = |nodes| Message::Verified { question: QuestionNo(1), tally: tally(nodes) };
     assert_eq!(check(verified(NODES_MAX)), Ok(()));
     assert!(check(verified(NODES_MAX + 1)).is_err());

@@ -64,6 +64,9 @@ impl Node {
             Message::Watch { .. } | Message::Watching { .. } | Message::Noticed { .. } => {
                 self.notice(now, (from, incarnation), is_current, message);
             }
+            Message::Region { .. }
+            | Message::RegionAnswered { .. }
+            | Message::RegionOver { .. } => self.region(now, (from, incarnation), message),
         }
     }
 

@@ -384,14 +384,14 @@ impl World {
             | Effect::Subscribed { .. }
             | Effect::Notice(_)
             | Effect::NoticesLost => self.note_answer(at, effect)?,
-            // No program reads parts here.
-            Effect::Read { .. } => {}
             Effect::Report { group, since } => {
                 if self.machines[at].reaches_etcd {
                     let primary = self.machines[at].slot();
                     self.activations.push(Activation { primary, group, since });
                 }
             }
+            // No program reads parts here, or has a region.
+            _ => {}
         }
         Ok(())
     }

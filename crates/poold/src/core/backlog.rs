@@ -91,6 +91,11 @@ fn object_of(effect: &Effect) -> Option<ObjectId> {
         | Effect::NoticesLost
         | Effect::Place { .. }
         | Effect::ReportDrains(_)
+        | Effect::Allocate { .. }
+        | Effect::WriteRegion { .. }
+        | Effect::SealRegion(_)
+        | Effect::EndRegion(_)
+        | Effect::Region { .. }
         | Effect::Verified { .. } => None,
     }
 }

@@ -9,6 +9,7 @@ use plasmon_proto::ObjectId;
 use plasmon_proto::parts::{ReadReply, ReadRequest};
 
 use super::listings::ListQuestion;
+use super::regions::RegionQuestion;
 use super::subscribers::Subscriber;
 use crate::membership;
 use crate::movers::Done;
@@ -36,6 +37,10 @@ pub(super) enum Incoming {
     Read(u64, Box<ReadRequest>, SyncSender<ReadReply>),
     /// It does not want them any more.
     EndRead(u64),
+    /// A program asks something of a region.
+    Region(RegionQuestion),
+    /// What allocated regions by this number is gone.
+    RegionOwnerGone(u64),
     /// These local objects are not needed any more.
     Delete(Vec<ObjectId>),
     End,

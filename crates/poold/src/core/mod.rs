@@ -22,6 +22,7 @@ mod landings;
 mod listings;
 mod openings;
 mod reads;
+mod regions;
 mod run;
 mod subscribers;
 mod subscription;
@@ -48,6 +49,7 @@ pub use self::inbox::Inbox;
 use self::inbox::Incoming;
 use self::listings::ListQuestion;
 pub use self::listings::Listing;
+pub use self::regions::{RegionAnswer, RegionAsked, RegionQuestion};
 use self::run::{Core, Parts, STORE, Start, WAKER};
 pub use self::subscribers::Heard;
 use self::subscription::Numbers;
@@ -122,6 +124,17 @@ impl Asker {
     /// Ends a read that is not wanted any more. If it has an answer, its object is deleted.
     pub fn end_read(&self, number: u64) {
         self.inbox.put(Incoming::EndRead(number));
+    }
+
+    /// Asks something of a region, or for a new one. Without an answer the sender is dropped, as in
+    /// [`ask`](Self::ask).
+    pub fn region(&self, question: RegionQuestion) {
+        self.inbox.put(Incoming::Region(question));
+    }
+
+    /// What allocated regions by this number is gone.
+    pub fn end_region_owner(&self, owner: u64) {
+        self.inbox.put(Incoming::RegionOwnerGone(owner));
     }
 
     /// Deletes local objects of answers.

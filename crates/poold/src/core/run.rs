@@ -21,6 +21,7 @@ use super::landings::{Accepted, After, Closed, Ending, Landings};
 use super::listings::Listings;
 use super::openings::{Opened, Openings, Wanted};
 use super::reads::Reads;
+use super::regions::Regions;
 use super::subscribers::Subscribers;
 use crate::clock::now_us;
 use crate::links::{self, Links};
@@ -32,6 +33,7 @@ use crate::store::{LandingRequest, SealOptions, Store, StoreEvent};
 
 mod parts;
 mod questions;
+mod regions;
 
 /// The number of the waker in the poll.
 pub(super) const WAKER: u64 = 0;
@@ -99,6 +101,7 @@ pub(super) struct Core {
     listings: Listings,
     subscribers: Subscribers,
     reads: Reads,
+    regions: Regions,
     /// Whether the store has told every copy: before that the node would answer as if it had none.
     is_ready: bool,
     /// The newest map that came before that.
@@ -136,6 +139,7 @@ impl Core {
             listings: Listings::default(),
             subscribers: Subscribers::default(),
             reads: Reads::default(),
+            regions: Regions::default(),
             is_ready: false,
             newest: None,
             lease: None,
@@ -276,6 +280,8 @@ impl Core {
             Incoming::Prefetch(ids) => self.prefetch(ids),
             Incoming::Read(number, request, answer) => self.read(number, *request, answer)?,
             Incoming::EndRead(number) => self.end_read(number),
+            Incoming::Region(question) => self.ask_region(question)?,
+            Incoming::RegionOwnerGone(owner) => self.step(Event::RegionOwnerGone(owner)),
             Incoming::Delete(ids) => self.store.delete(ids),
             Incoming::Mover(Done::Arrived { transfer, segment, intact, memory }) => {
                 if let Some(memory) = memory {
@@ -322,6 +328,10 @@ impl Core {
                 }
             }
             StoreEvent::CopySealed(id, birth) => self.step(Event::CopySealed { id, birth }),
+            StoreEvent::Allocated(id, memory) => self.allocated(id, memory),
+            StoreEvent::RegionSealed { id, is_sealed, result } => {
+                self.step(Event::RegionSealed { id, is_sealed, result });
+            }
             StoreEvent::Landed(ticket, memory) => {
                 let room = memory.is_some();
                 match self.landings.landed(ticket, memory, &self.movers) {
@@ -512,6 +522,11 @@ impl Core {
             Effect::Notice(notice) => self.subscribers.notice(&notice),
             Effect::NoticesLost => self.subscribers.lost(),
             Effect::Read { number, reply } => self.reads.answered(number, reply),
+            Effect::Allocate { .. }
+            | Effect::WriteRegion { .. }
+            | Effect::SealRegion(_)
+            | Effect::EndRegion(_)
+            | Effect::Region { .. } => self.region_effect(effect),
             Effect::Report { group, since } => self.membership.report(group, since),
             Effect::ReportDrains(reports) => self.membership.report_drains(reports),
         }

@@ -115,7 +115,7 @@ impl Drop for Handed<'_> {
 }
 
 /// Whether the program has closed its end.
-fn is_over(connection: &Connection) -> io::Result<bool> {
+pub(super) fn is_over(connection: &Connection) -> io::Result<bool> {
     let mut fds = [PollFd::new(connection, PollFlags::RDHUP)];
     let ready = rustix::io::retry_on_intr(|| poll(&mut fds, Some(&Timespec::default())))?;
     Ok(ready > 0)

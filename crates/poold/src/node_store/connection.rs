@@ -24,7 +24,7 @@ use plasmon_shm::socket::Message;
 
 use super::maps::Maps;
 use super::shown::{Look, Shown};
-use crate::store::LandingRequest;
+use crate::store::{AllocationRequest, LandingRequest};
 
 /// As what this client is listed.
 const NAME: &str = "plasmon-poold";
@@ -76,6 +76,15 @@ pub(super) enum Purpose {
     },
     /// Of a local object with parts.
     SealParts(ObjectId),
+    /// Memory of a region.
+    Allocate(AllocationRequest),
+    /// Of a region, whose acceptance by the pool is waited for if that is wanted.
+    SealRegion {
+        id: ObjectId,
+        settles: bool,
+    },
+    /// The acceptance of what was a region.
+    Settle(ObjectId),
     /// Whether an extent is still there.
     Check(ExtentId),
     /// Where a copy is, and its pin.

@@ -11,6 +11,7 @@
 //! * [`shown`]: the index of the store, where the copies are found that its clients can see.
 //! * [`copies`]: a pinned copy that is sent from where it lies.
 //! * [`parts`]: local objects with parts of what is elsewhere.
+//! * [`regions`]: objects under construction that all nodes write.
 //!
 //! What the node tells the store, and that it wants memory, is collected and sent at the end of
 //! each turn of the core, or before any other request, so that the store hears everything in the
@@ -22,6 +23,7 @@ mod copies;
 mod maps;
 mod parts;
 mod reader;
+mod regions;
 mod shown;
 
 use std::collections::VecDeque;
@@ -44,7 +46,7 @@ use self::copies::{PinnedCopy, View};
 use self::reader::Reader;
 use self::shown::Look;
 use crate::memory::BoxedLanding;
-use crate::store::{LandingRequest, SealOptions, Store, StoreEvent};
+use crate::store::{AllocationRequest, LandingRequest, SealOptions, Store, StoreEvent};
 
 /// So often mappings that are of no use are given up.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
@@ -196,6 +198,21 @@ impl Store for NodeStore {
 
     fn delete(&mut self, ids: Vec<ObjectId>) {
         self.send(&Request::Delete { ids }, Purpose::Delete);
+    }
+
+    fn allocate(&mut self, request: AllocationRequest) {
+        self.send(&regions::create(&request), Purpose::Allocate(request));
+    }
+
+    fn seal_region(&mut self, id: ObjectId, memory: BoxedLanding, settles: bool) {
+        // It must not be mapped any more where the kernel is to refuse all writers.
+        drop(memory);
+        self.send(&Request::Seal { id }, Purpose::SealRegion { id, settles });
+    }
+
+    fn end_region(&mut self, id: ObjectId, memory: BoxedLanding) {
+        drop(memory);
+        self.send(&Request::Abort { id }, Purpose::Abort);
     }
 
     fn open(&mut self, number: u64, id: &ObjectId, birth: Birth) {

@@ -17,7 +17,7 @@ use super::copies::{PinnedCopy, View};
 use super::maps::LandedMemory;
 use super::parts::tail_of;
 use super::shown::Look;
-use crate::memory::SharedSource;
+use crate::memory::{BoxedLanding, SharedSource};
 use crate::store::{LandingRequest, StoreEvent};
 
 /// Messages that are read before others have their turn.
@@ -26,9 +26,9 @@ const MESSAGES_AT_ONCE: usize = 64;
 /// Reads what the store says.
 #[derive(Debug)]
 pub(super) struct Reader {
-    connection: Arc<StoreConnection>,
+    pub(super) connection: Arc<StoreConnection>,
     bytes: Vec<u8>,
-    events: Vec<StoreEvent>,
+    pub(super) events: Vec<StoreEvent>,
 }
 
 impl Reader {
@@ -95,6 +95,9 @@ impl Reader {
                 }
                 self.events.push(StoreEvent::Sealed(id, is_sealed));
             }
+            (Purpose::Allocate(request), reply) => self.allocated(&request, reply, fds),
+            (Purpose::SealRegion { id, settles }, reply) => self.region_sealed(id, settles, &reply),
+            (Purpose::Settle(id), reply) => self.region_settled(id, &reply),
             (Purpose::Seat, Reply::Failed(failure)) => {
                 let Failure { code, detail, .. } = failure;
                 tracing::error!("the store does not give its seat ({}): {detail}", code.key());
@@ -145,20 +148,9 @@ impl Reader {
     }
 
     fn landed(&mut self, request: LandingRequest, grant: &Grant, fds: Vec<OwnedFd>) {
-        let missing = || io::Error::other("no descriptor came with the memory");
-        let fd = fds.into_iter().next().ok_or_else(missing);
-        let level = self.connection.level();
-        let lease = fd.and_then(|fd| self.connection.maps().lease(grant, fd, level));
-        let (content, tail) = (request.content.bytes() as usize, tail_of(&request));
-        let memory = lease.and_then(|mut span| {
-            let short = || io::Error::other("the memory is shorter than the object");
-            let memory = span.take(content).ok_or_else(short)?;
-            span.take(tail.len()).ok_or_else(short)?.copy_from_slice(&tail);
-            Ok(memory)
-        });
-        match memory {
-            Ok(span) => {
-                let memory = Box::new(LandedMemory::new(span));
+        let (content, tail) = (request.content.bytes(), tail_of(&request));
+        match self.memory(grant, fds, content, &tail) {
+            Ok(memory) => {
                 self.events.push(StoreEvent::Landed(request.ticket, Some(memory)));
             }
             Err(error) => {
@@ -168,6 +160,23 @@ impl Reader {
                 self.events.push(StoreEvent::Landed(request.ticket, None));
             }
         }
+    }
+
+    /// The memory that the store gave for so many bytes, which `tail` follows.
+    pub(super) fn memory(
+        &self,
+        grant: &Grant,
+        fds: Vec<OwnedFd>,
+        bytes: u64,
+        tail: &[u8],
+    ) -> io::Result<BoxedLanding> {
+        let missing = || io::Error::other("no descriptor came with the memory");
+        let fd = fds.into_iter().next().ok_or_else(missing)?;
+        let mut span = self.connection.maps().lease(grant, fd, self.connection.level())?;
+        let short = || io::Error::other("the memory is shorter than the object");
+        let memory = span.take(bytes as usize).ok_or_else(short)?;
+        span.take(tail.len()).ok_or_else(short)?.copy_from_slice(tail);
+        Ok(Box::new(LandedMemory::new(memory)))
     }
 
     /// The extent of a copy that the index shows is here, if it is still there.

@@ -10,9 +10,9 @@ use plasmon_pool::event::{Class, Description};
 use plasmon_pool::{Birth, Call, Content, Fate, Refusal, Ticket, Told};
 use plasmon_poold::core::Inbox;
 use plasmon_poold::memory::{BoxedLanding, Landing, SharedSource, Source};
-use plasmon_poold::store::{LandingRequest, SealOptions, Store, StoreEvent};
+use plasmon_poold::store::{AllocationRequest, LandingRequest, SealOptions, Store, StoreEvent};
 use plasmon_proto::pool_listing::{ListQuery, ListedObject, ListedPage};
-use plasmon_proto::{Name, ObjectId};
+use plasmon_proto::{Code, Name, ObjectId};
 use plasmon_testkit::TEST_TIMEOUT;
 
 /// Objects in a page of a listing.
@@ -35,6 +35,9 @@ struct State {
     sought: BTreeMap<ObjectId, (u64, Fate)>,
     deleted: BTreeMap<ObjectId, u64>,
     undeleted: BTreeSet<u64>,
+    regions: BTreeMap<ObjectId, AllocationRequest>,
+    /// Sealed regions whose acceptance is waited for.
+    settling: BTreeSet<ObjectId>,
     /// Whether the store cannot say what it has.
     is_silent: bool,
     next: u64,
@@ -214,6 +217,11 @@ impl Store for Double {
                     }
                 }
                 state.committed.insert((id, serial), result);
+                if state.settling.remove(&id) {
+                    let result = result.map_err(|_| Code::NotEnoughNodes);
+                    let is_sealed = result.is_ok();
+                    self.inbox.say(StoreEvent::RegionSealed { id, is_sealed, result });
+                }
             }
             Told::Deleted { id, number } => _ = state.deleted.insert(id, number),
             Told::DeleteUnreachable { number, .. } => _ = state.undeleted.insert(number),
@@ -290,6 +298,38 @@ impl Store for Double {
         ids.iter().for_each(|id| _ = state.objects.remove(id));
         drop(state);
         self.state.1.notify_all();
+    }
+
+    fn allocate(&mut self, request: AllocationRequest) {
+        let AllocationRequest { id, bytes, .. } = request;
+        let memory = vec![0; bytes as usize];
+        self.lock().regions.insert(id, request);
+        let memory: BoxedLanding = Box::new(LandingBytes(memory, BTreeSet::new()));
+        self.inbox.say(StoreEvent::Allocated(id, Ok(memory)));
+    }
+
+    fn seal_region(&mut self, id: ObjectId, mut memory: BoxedLanding, settles: bool) {
+        let bytes = Arc::new(memory.bytes().to_vec());
+        let content = Content { data_bytes: bytes.len() as u64, ..Content::default() };
+        let slot = Slot(id.home().unwrap());
+        let birth = Birth { slot, boot: self.boot, serial: 0 };
+        let mut state = self.lock();
+        let AllocationRequest { copies, copies_min, .. } = state.regions.remove(&id).unwrap();
+        state.objects.insert(id, Object { birth, bytes, visible: true, keep: true });
+        if settles {
+            state.settling.insert(id);
+        }
+        drop(state);
+        self.state.1.notify_all();
+        self.call(Call::CommitKept { id, serial: 0, content, copies, copies_min });
+        if !settles {
+            let sealed = StoreEvent::RegionSealed { id, is_sealed: true, result: Ok(()) };
+            self.inbox.say(sealed);
+        }
+    }
+
+    fn end_region(&mut self, id: ObjectId, _: BoxedLanding) {
+        self.lock().regions.remove(&id).unwrap();
     }
 
     fn open(&mut self, number: u64, id: &ObjectId, birth: Birth) {

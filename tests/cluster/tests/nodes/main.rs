@@ -17,6 +17,7 @@ mod node;
 mod notices;
 mod operator;
 mod partitions;
+mod regions;
 mod relay;
 mod relayed;
 mod stranger;

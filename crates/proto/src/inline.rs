@@ -1,11 +1,11 @@
-//! Bytes of a small object within a message.
+//! Bytes within a message, as one string.
 
 use std::fmt;
 
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// The bytes of a small object.
+/// Bytes that a message carries: of a small object, or a piece of a region.
 #[derive(Clone, PartialEq, Eq)]
 pub struct InlineBytes(pub Vec<u8>);
 
