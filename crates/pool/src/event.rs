@@ -3,13 +3,16 @@
 use std::sync::Arc;
 
 use plasmon_cluster::{DrainReport, Epoch, GroupNo, Map, Slot};
+use plasmon_proto::gather::{GatherReply, GatherRequest};
 use plasmon_proto::parts::{ReadReply, ReadRequest, Span};
 pub use plasmon_proto::pool::{Call, Class, Fate, Refusal, Told};
 use plasmon_proto::pool_listing::{ListQuery, ListedPage};
 use plasmon_proto::region::{RegionReply, RegionRequest};
 use plasmon_proto::{Code, Name, ObjectId};
 
-use crate::message::{Envelope, InlineBytes, PoolNotice, QuestionNo, SegmentRange, TransferNo};
+use crate::message::{
+    Envelope, InlineBytes, ObjectParts, PoolNotice, QuestionNo, SegmentRange, TransferNo,
+};
 use crate::record::{Birth, Content, Place};
 use crate::tally::Verified;
 use crate::time::Mono;
@@ -27,6 +30,15 @@ pub struct Description {
     pub data_bytes: u64,
     /// Bytes of its metadata.
     pub metadata_bytes: u64,
+}
+
+/// What became of parts of several objects that were to be put together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Assembled {
+    /// All of them, for a message.
+    Whole(InlineBytes),
+    /// These objects are not there.
+    Missing(Vec<u16>),
 }
 
 /// What can happen to a node.
@@ -153,6 +165,16 @@ pub enum Event {
         /// What it asks for. It keeps the limits.
         request: ReadRequest,
     },
+    /// A program reads parts of several objects; answered with [`Effect::Gathered`].
+    Gather {
+        /// Comes back in the answer; no other read has it.
+        number: u64,
+        /// An id that no object has. The local objects with the parts have ids that differ from it
+        /// in the first four bytes.
+        landing: ObjectId,
+        /// What it asks for. It keeps the limits.
+        request: GatherRequest,
+    },
     /// The program that reads this does not want it any more; it is not answered.
     EndRead(u64),
     /// A program asks something of a region; answered with [`Effect::Region`].
@@ -181,6 +203,15 @@ pub enum Event {
         is_sealed: bool,
         /// Why it is not, or has not as many copies as were asked for.
         result: Result<(), Code>,
+    },
+    /// The parts of [`Effect::Gather`] are put together.
+    Assembled {
+        /// The receiver.
+        peer: Slot,
+        /// Its number of the transfer.
+        transfer: TransferNo,
+        /// What came of it.
+        outcome: Assembled,
     },
     /// Content arrives from another node, though perhaps no segment has ended: what is asked of it
     /// has its turn.
@@ -275,6 +306,18 @@ pub enum Effect {
         /// What is read of it; `None`: all of it.
         spans: Option<Vec<Span>>,
     },
+    /// Put parts of these objects together. Where they have
+    /// [`INLINE_BYTES_MAX`](crate::limits::INLINE_BYTES_MAX) bytes at most, or an object is not
+    /// there, this is answered with [`Event::Assembled`]; else they are sent as a segment over the
+    /// bulk lane, until [`Effect::EndServe`].
+    Gather {
+        /// The receiver.
+        peer: Slot,
+        /// Its number of the transfer.
+        transfer: TransferNo,
+        /// What is wanted.
+        parts: Vec<ObjectParts>,
+    },
     /// Send no more of a transfer, and unpin the copy.
     EndServe {
         /// The receiver.
@@ -330,6 +373,20 @@ pub enum Effect {
         number: u64,
         /// What became of it.
         reply: RegionReply,
+    },
+    /// A local object of a gather was sealed by an effect before.
+    GatherLanded {
+        /// The number of the gather.
+        number: u64,
+        /// The local object.
+        object: ObjectId,
+    },
+    /// The answer to [`Event::Gather`]. Its local objects were told before.
+    Gathered {
+        /// The number of the gather.
+        number: u64,
+        /// What became of it.
+        reply: GatherReply,
     },
     /// The answer to [`Event::Where`].
     Place {

@@ -37,6 +37,8 @@
 //! * Copies (`pull.rs`), and the other side of that (`serve.rs`). Bytes move by pull alone.
 //! * Parts of objects, for programs that do not need a copy (`parts.rs`).
 //! * What programs do with regions (`region_asks.rs`), and the other side of that (`regions.rs`).
+//! * Parts of objects, for programs that do not need a copy (`parts.rs`), and of many objects in
+//!   one request (`gather.rs`).
 //!
 //! A node without its lease decides nothing, and after some time its store hides the copies of free
 //! ids (`vouch.rs`); it serves the bytes of a birth in any case, because they cannot be wrong.
@@ -67,7 +69,8 @@
 //!   into its landing any more. [`Effect::Seal`] or [`Effect::Abandon`] ends a landing.
 //!   A sealed one is answered with [`Event::CopySealed`]: only then the node says that it has it.
 //! * *Serving.* [`Effect::Serve`] pins the copy until [`Effect::EndServe`]. Of a copy that is not
-//!   there any more [`Event::Fetched`] says so, and the receiver asks another node at once.
+//!   there any more [`Event::Fetched`] says so, and the receiver asks another node at once. Parts
+//!   of many objects are put together ([`Effect::Gather`]), and pin nothing after that.
 //!
 //! Deliberately absent: names, which the stores alone know (a listing asks all of them,
 //! `listing.rs`), durable copies, bytes inside control messages, several
@@ -101,6 +104,7 @@ mod config;
 mod copies;
 mod directory;
 pub mod event;
+mod gather;
 pub mod limits;
 mod listing;
 mod looks;
@@ -108,6 +112,7 @@ mod lookup;
 pub mod message;
 mod node;
 mod notices;
+pub mod object_parts;
 mod origin;
 mod outbox;
 mod parts;

@@ -84,6 +84,16 @@ pub const REGIONS_OVER_MAX: usize = 1 << 14;
 /// Requests about regions that a node has under way for its programs. What waits to be sent to one
 /// node has room for as many writes.
 pub const REGION_ASKS_MAX: usize = 1024;
+/// Gathers that a node has under way for its programs: reads of parts of many objects.
+pub const GATHERS_MAX: usize = 64;
+
+/// Transfers with parts of many objects that a node has under way from one holder, which serves no
+/// more to one node. Each has one segment at most.
+pub const GATHERS_PER_PEER_MAX: usize = 8;
+
+/// Transfers with parts of many objects that a holder serves at a time: it keeps the bytes of each
+/// until they are sent.
+pub const GATHERS_SERVED_MAX: usize = 128;
 
 /// Ids that something is wanted of, beyond which no further object is brought here in advance.
 pub const PREFETCHES_MAX: usize = 1 << 16;

@@ -9,6 +9,7 @@ use plasmon_cluster::limits::NODES_MAX;
 use plasmon_cluster::{Epoch, GroupNo, ProtocolRange, Slot};
 use plasmon_proto::ObjectId;
 pub use plasmon_proto::inline::InlineBytes;
+use plasmon_proto::limits::GATHER_READS_MAX;
 use plasmon_proto::parts::{self, Span};
 use plasmon_proto::pool_listing::{ListQuery, ListedPage};
 pub use plasmon_proto::pool_notice::PoolNotice;
@@ -19,6 +20,8 @@ use crate::limits::{
     COPIES_MAX, ENVELOPE_BYTES_MAX, INLINE_BYTES_MAX, INVENTORY_ENTRIES_MAX, MESSAGES_MAX,
     NOTICES_MAX, READ_RANGES_MAX, SOURCES_MAX,
 };
+use crate::object_parts;
+pub use crate::object_parts::ObjectParts;
 use crate::record::{Birth, Content, Place, Record, Version, is_copies};
 use crate::tally::Tally;
 
@@ -488,6 +491,22 @@ pub enum Message {
         /// The region.
         id: ObjectId,
     },
+    /// Receiver to holder: as [`Message::Read`], of an object of one segment that is made of parts
+    /// of these objects ([`object_parts`]).
+    Gather {
+        /// The number of the transfer.
+        transfer: TransferNo,
+        /// What it is made of.
+        parts: Vec<ObjectParts>,
+    },
+    /// The answer to [`Message::Gather`] when some of the objects are not there; the transfer has
+    /// ended for the holder.
+    GatherRefused {
+        /// The number of the transfer.
+        transfer: TransferNo,
+        /// Which of the objects; none of the others was sent either.
+        missing: Vec<u16>,
+    },
 }
 
 /// Why bytes are not an envelope.
@@ -583,6 +602,8 @@ impl Message {
                 ranges.len() <= READ_RANGES_MAX && parts::bytes_of(spans).is_some()
             }
             Self::Region { request, .. } => request.is_valid(),
+            Self::Gather { parts, .. } => object_parts::bytes_of(parts).is_some(),
+            Self::GatherRefused { missing, .. } => missing.len() <= GATHER_READS_MAX,
             Self::Whole { bytes, .. } => bytes.0.len() as u64 <= INLINE_BYTES_MAX,
             Self::Yield { groups } | Self::Yielded { groups } | Self::Survey { groups } => {
                 groups.len() <= INVENTORY_ENTRIES_MAX

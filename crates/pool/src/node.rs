@@ -9,6 +9,7 @@ use crate::config::Config;
 use crate::copies::{Copies, Copy};
 use crate::directory::Directory;
 use crate::event::{Call, Effect, Event, Fate, Refusal, Told};
+use crate::gather::{GatherServes, Gathers};
 use crate::limits::{HELD_AGAIN_MS, MESSAGES_MAX};
 use crate::listing::Listings;
 use crate::looks::Looks;
@@ -53,6 +54,8 @@ pub struct Node {
     parts: PartsReads,
     regions: Regions,
     region_asks: RegionAsks,
+    gathers: Gathers,
+    gather_serves: GatherServes,
     /// When to say again which hidden copies are held.
     held_due: Option<Mono>,
     /// What was last reported of draining nodes.
@@ -67,6 +70,7 @@ macro_rules! context {
 
 mod answers;
 mod drains;
+mod gathers;
 mod listings;
 mod messages;
 mod notices;
@@ -98,6 +102,8 @@ impl Node {
             parts: PartsReads::new(config.first_number()),
             regions: Regions::default(),
             region_asks: RegionAsks::new(config.first_number()),
+            gathers: Gathers::new(config.first_number()),
+            gather_serves: GatherServes::default(),
             held_due: None,
             drains: Vec::new(),
         }
@@ -148,6 +154,7 @@ impl Node {
             Event::Read { number, landing, request } => {
                 self.parts.begin(context!(self, now), &self.copies, (number, landing), request);
             }
+            Event::Gather { .. } | Event::Assembled { .. } => self.gather_event(now, event),
             Event::EndRead(number) => self.end_read(now, number),
             Event::Region { .. }
             | Event::RegionOwnerGone(_)
@@ -174,6 +181,7 @@ impl Node {
             .chain(self.notices.next_deadline())
             .chain(self.parts.next_deadline())
             .chain(self.region_asks.next_deadline())
+            .chain(self.gathers.next_deadline())
             .chain(self.held_due)
             .min()
     }
@@ -198,6 +206,7 @@ impl Node {
         self.notices.time_passed(context!(self, now));
         self.parts.time_passed(context!(self, now), &self.copies);
         self.region_asks.time_passed(context!(self, now));
+        self.gathers.time_passed(context!(self, now), &self.copies);
         let lookups = &self.lookups;
         let is_wanted =
             |wish: &Wish| wish.hold || wish.parts.is_some() || lookups.class_of(&wish.id).is_some();
@@ -230,6 +239,7 @@ impl Node {
         while let Some(message) = self.out.to_self.pop_front() {
             self.message(now, sender, message);
         }
+        self.begin_gather_pulls(now);
         effects.append(&mut self.out.effects);
         let (from, incarnation, epoch) = sender;
         for (to, messages) in std::mem::take(&mut self.out.remote) {
@@ -247,15 +257,19 @@ impl Node {
         self.region_asks.link(context!(self, now), peer, up);
         if up {
             self.pulls.link_up(peer);
+            self.gathers.link_up(peer);
             self.notices.link_up(context!(self, now));
             self.directory.link_up(now, peer);
             self.requests.ask_all(context!(self, now));
             self.lookups.ask_all(context!(self, now));
             self.parts.ask_all(context!(self, now), &self.copies);
+            self.gathers.ask_all(context!(self, now), &self.copies);
         } else {
             self.directory.link_down(peer);
             self.notices.link_down(context!(self, now), peer);
             self.serves.link_down(context!(self, now), peer);
+            self.gather_serves.link_down(context!(self, now), peer);
+            self.gathers.link_down(context!(self, now), peer);
             for outcome in self.pulls.link_down(context!(self, now), peer) {
                 self.pull_ended(now, Some(outcome));
             }
@@ -273,6 +287,7 @@ impl Node {
             self.requests.ask_all(context!(self, now));
             self.lookups.ask_all(context!(self, now));
             self.parts.ask_all(context!(self, now), &self.copies);
+            self.gathers.ask_all(context!(self, now), &self.copies);
         }
     }
 
@@ -439,6 +454,8 @@ impl Node {
     /// Whether nothing is under way for the clients of this node or of others.
     pub fn is_idle(&self) -> bool {
         let is_idle = self.lookups.is_idle() && self.pulls.is_idle() && self.serves.is_idle();
-        is_idle && self.parts.is_idle() && self.region_asks.is_idle()
+        let is_idle = is_idle && self.parts.is_idle() && self.region_asks.is_idle();
+        let is_idle = is_idle && self.gathers.is_idle();
+        is_idle && self.gather_serves.is_idle()
     }
 }

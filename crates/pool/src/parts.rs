@@ -31,8 +31,11 @@ use crate::record::{Birth, Content};
 use crate::time::{Mono, Timers};
 use crate::view::Context;
 
-/// Questions of this module have this bit in their numbers, which no others have.
-const QUESTION_BIT: u64 = 1 << 63;
+/// What a question is for is in these bits of its number; other modules leave the first one clear.
+pub(crate) const QUESTION_KIND: u64 = 3 << 62;
+
+/// It is for a read of this module.
+const OF_READ: u64 = 2 << 62;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
@@ -69,7 +72,7 @@ pub(crate) struct PartsReads {
 
 /// Whether an answer is to a question of a read.
 pub(crate) fn is_of_read(question: QuestionNo) -> bool {
-    question.0 & QUESTION_BIT != 0
+    question.0 & QUESTION_KIND == OF_READ
 }
 
 impl PartsReads {
@@ -79,7 +82,7 @@ impl PartsReads {
             reads: BTreeMap::new(),
             by_question: BTreeMap::new(),
             by_landing: BTreeMap::new(),
-            next: first & !QUESTION_BIT,
+            next: first & !QUESTION_KIND,
             timers: Timers::new(),
         }
     }
@@ -152,8 +155,8 @@ impl PartsReads {
         if let Stage::Asking(before, _) = read.stage {
             self.by_question.remove(&before);
         }
-        self.next = self.next.wrapping_add(1) & !QUESTION_BIT;
-        let question = QuestionNo(self.next | QUESTION_BIT);
+        self.next = self.next.wrapping_add(1) & !QUESTION_KIND;
+        let question = QuestionNo(self.next | OF_READ);
         let home = id.home().map(Slot).filter(|home| *home != cx.view.me());
         read.stage = Stage::Asking(question, home.filter(|home| cx.view.is_live(*home)));
         self.by_question.insert(question, number);
@@ -242,7 +245,7 @@ impl PartsReads {
             sources,
             visible: true,
             hold: false,
-            parts: Some(PartsOf { of: read.request.id, spans: Arc::new(spans) }),
+            parts: Some(PartsOf::One { of: read.request.id, spans: Arc::new(spans) }),
         })
     }
 

@@ -28,7 +28,7 @@ use crate::limits::{
     FLIGHT_PER_CAPACITY, INLINE_BYTES_MAX, MOVED_MS, READ_EARLY_BYTES_MAX, READ_RANGES_MAX,
     STALL_MS,
 };
-use crate::message::{InlineBytes, Message, TransferNo};
+use crate::message::{InlineBytes, Message, ObjectParts, TransferNo};
 use crate::record::{Birth, Content};
 use crate::time::{Mono, Timers};
 use crate::view::Context;
@@ -48,17 +48,15 @@ pub(crate) struct Wish {
     pub(crate) visible: bool,
     /// Whether a primary asked this node to hold it.
     pub(crate) hold: bool,
-    /// Of a pull that brings no copy: the object that it reads parts of. The id is that of its
-    /// landing then.
+    /// Of a pull that brings no copy: what it reads parts of.
     pub(crate) parts: Option<PartsOf>,
 }
 
-/// What a pull brings instead of a whole object.
+/// What a pull brings instead of a whole object; it has the id of its landing.
 #[derive(Clone, Debug)]
-pub(crate) struct PartsOf {
-    /// The object; the pull has the id of its landing.
-    pub(crate) of: ObjectId,
-    pub(crate) spans: Arc<Vec<Span>>,
+pub(crate) enum PartsOf {
+    One { of: ObjectId, spans: Arc<Vec<Span>> },
+    Many(Arc<Vec<ObjectParts>>),
 }
 
 /// How a pull ended.
@@ -338,9 +336,12 @@ impl Pulls {
             source,
             match &pull.wish.parts {
                 None => Message::Read { transfer: no, id, birth, ranges },
-                Some(PartsOf { of, spans }) => {
+                Some(PartsOf::One { of, spans }) => {
                     let (id, spans) = (*of, spans.to_vec());
                     Message::ReadParts { transfer: no, id, birth, spans, ranges }
+                }
+                Some(PartsOf::Many(parts)) => {
+                    Message::Gather { transfer: no, parts: parts.to_vec() }
                 }
             },
         );
@@ -505,10 +506,24 @@ impl Pulls {
             && is_gone
         {
             let Wish { id, birth, .. } = pull.wish;
-            let id = pull.wish.parts.as_ref().map_or(id, |parts| parts.of);
-            cx.send_to_primary(&id, Message::Missing { id, birth, holder });
+            let id = match &pull.wish.parts {
+                None => Some(id),
+                Some(PartsOf::One { of, .. }) => Some(*of),
+                // Its holder says of which objects.
+                Some(PartsOf::Many(_)) => None,
+            };
+            if let Some(id) = id {
+                cx.send_to_primary(&id, Message::Missing { id, birth, holder });
+            }
         }
         self.read(cx, id)
+    }
+
+    /// The pull of a transfer from this node.
+    pub(crate) fn of_transfer(&self, from: Slot, no: TransferNo) -> Option<&Wish> {
+        let pull = self.by_id.get(self.transfers.get(&no)?)?;
+        let Stage::Reading(Reading { transfer, .. }) = &pull.stage else { return None };
+        (*transfer == Some((no, from))).then_some(&pull.wish)
     }
 
     /// A node is connected.

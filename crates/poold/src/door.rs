@@ -200,6 +200,7 @@ fn serve(connection: &Connection, node: &Asker, owner: u64) {
             }
             _ if !regions.answer_writes(connection) => None,
             Request::Read(read) => handed.read(connection, read).map(Reply::Read),
+            Request::Gather(gather) => handed.gather(connection, &gather).map(Reply::Gather),
             other => answer(node, other),
         };
         let Some(reply) = reply else { return };
@@ -239,7 +240,7 @@ fn answer(node: &Asker, request: Request) -> Option<Reply> {
             node.prefetch(ids);
             Reply::Prefetching
         }
-        Request::Prefetch(_) | Request::Read(_) => return None,
+        Request::Prefetch(_) | Request::Read(_) | Request::Gather(_) => return None,
         Request::Allocate(_) | Request::Region(_) => return None,
     })
 }

@@ -10,6 +10,7 @@
 //! * [`region`]: memory of a pool that is written by address until it is sealed.
 //! * [`inline`]: bytes within a message.
 //! * [`parts`]: parts of pooled objects that a program asks the pool daemon for.
+//! * [`gather`]: parts of many objects in one request.
 //! * [`pool_listing`]: listings of a namespace over all nodes of a pool.
 //! * [`pool_notice`]: births and ends of the named objects of a pool.
 //! * [`request`]: for each request, the clients that may make it, its cost and its limits.
@@ -27,6 +28,7 @@ pub mod cluster_address;
 pub mod code;
 pub mod composite;
 pub mod frame;
+pub mod gather;
 pub mod id;
 pub mod inline;
 pub mod limits;

@@ -61,6 +61,15 @@ pub const SEGMENTS_MAX: u64 = 1 << 24;
 /// asks several times.
 pub const PARTS_SPANS_MAX: usize = 4096;
 
+/// Objects that parts are read of with one request.
+pub const GATHER_READS_MAX: usize = 1024;
+
+/// Spans of all objects of such a request: with [`GATHER_READS_MAX`] objects they fit a frame.
+pub const GATHER_SPANS_MAX: usize = 2048;
+
+/// Bytes of all spans of such a request. A program has two requests under way.
+pub const GATHER_BYTES_MAX: u64 = 32 << 20;
+
 /// Ranges of an object that a program reads with one call.
 pub const READ_RANGES_MAX: usize = 1 << 16;
 

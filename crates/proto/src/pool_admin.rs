@@ -3,7 +3,8 @@
 //! The command makes nodes and status from what etcd says. Where objects are it asks the pool
 //! daemon of its machine, at a socket of its own beside the store's ([`socket_of`]): each message
 //! is a frame ([`crate::frame`]), and each request has one reply. Programs read parts of objects
-//! there ([`crate::parts`]), have objects brought here, and write regions ([`crate::region`]).
+//! there ([`crate::parts`], [`crate::gather`]), have objects brought here, and write regions
+//! ([`crate::region`]).
 
 use std::fmt;
 
@@ -11,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::gather::{GatherReply, GatherRequest};
 use crate::id::ObjectId;
 use crate::parts::{ReadReply, ReadRequest};
 use crate::pool::{Birth, Slot};
@@ -68,6 +70,8 @@ pub enum Request {
     Allocate(AllocateRequest),
     /// Do something with a region.
     Region(RegionRequest),
+    /// Bring parts of several objects here.
+    Gather(GatherRequest),
 }
 
 /// What a pool daemon answers.
@@ -96,6 +100,8 @@ pub enum Reply {
     Allocated(ObjectId),
     /// What became of a request about a region, or why none was made.
     Region(RegionReply),
+    /// What became of a gather.
+    Gather(GatherReply),
 }
 
 /// Nodes in one reply: the largest fit into a frame.

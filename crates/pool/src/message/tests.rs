@@ -79,6 +79,8 @@ fn messages() -> Vec<Message> {
         Message::Region { question, request: region_write(2) },
         Message::RegionAnswered { question, reply: RegionReply::Open { bytes: 300 } },
         Message::RegionOver { id: region_id() },
+        gather(1),
+        Message::GatherRefused { transfer, missing: vec![0, 300] },
     ]
 }
 
@@ -143,6 +145,12 @@ fn read_parts(count: u64) -> Message {
     }
 }
 
+fn gather(count: usize) -> Message {
+    let spans = vec![Span { offset: 3, bytes: 300 }];
+    let parts = vec![ObjectParts { id: id(), birth: birth(), spans }; count];
+    Message::Gather { transfer: TransferNo(10), parts }
+}
+
 fn envelope(messages: Vec<Message>) -> Envelope {
     Envelope { epoch: Epoch(300), from: Slot(2), incarnation: 1, messages }
 }
@@ -200,6 +208,8 @@ fn the_bytes_of_messages_stay_as_they_are() {
         format!("270901{region}ac02020707"),
         "280902ac02".to_owned(),
         format!("29{region}"),
+        format!("2a0a01{id}0203040103ac02"),
+        "2b0a0200ac02".to_owned(),
     ];
     assert_eq!(messages().len(), golden.len());
     for (message, golden) in messages().into_iter().zip(golden) {
@@ -286,6 +296,13 @@ fn lists_and_numbers_at_and_past_their_limits() {
     let most = plasmon_proto::limits::PARTS_SPANS_MAX as u64;
     assert_eq!(check(read_parts(most)), Ok(()));
     assert!(check(read_parts(most + 1)).is_err());
+    assert_eq!(check(gather(GATHER_READS_MAX)), Ok(()));
+    assert!(check(gather(GATHER_READS_MAX + 1)).is_err());
+    assert!(check(gather(0)).is_err());
+    let refused =
+        |count| Message::GatherRefused { transfer: TransferNo(1), missing: vec![0; count] };
+    assert_eq!(check(refused(GATHER_READS_MAX)), Ok(()));
+    assert!(check(refused(GATHER_READS_MAX + 1)).is_err());
     let commit =
         |id, copies| Message::Commit { id, birth, content: content(), copies, copies_min: 1 };
     assert_eq!(check(commit(id, 8)), Ok(()));

@@ -4,6 +4,7 @@ use plasmon_proto::ObjectId;
 
 use super::Node;
 use crate::event::{Fate, Told};
+use crate::gather::is_of_gather;
 use crate::lookup::Asked;
 use crate::message::{Answer, QuestionNo};
 use crate::parts::is_of_read;
@@ -23,6 +24,9 @@ impl Node {
     ) {
         if is_of_read(question) {
             return self.parts_answered(now, (id, question), answer);
+        }
+        if is_of_gather(question) {
+            return self.gather_answered(now, (id, question), answer);
         }
         let fate = match answer {
             Answer::Found { .. } => None,

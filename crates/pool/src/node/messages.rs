@@ -58,6 +58,9 @@ impl Node {
             | Message::ReadRefused { .. }
             | Message::Whole { .. }
             | Message::EndRead { .. } => self.transfer(now, from, message),
+            Message::Gather { .. } | Message::GatherRefused { .. } => {
+                self.gather_message(now, from, message);
+            }
             Message::List { .. } | Message::Listed { .. } => {
                 self.listing(now, (from, is_current), message);
             }

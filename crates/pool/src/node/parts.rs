@@ -25,6 +25,9 @@ impl Node {
         {
             self.pulls.cancel(context!(self, now), landing);
         }
+        for landing in self.gathers.cancel(number) {
+            self.pulls.cancel(context!(self, now), landing);
+        }
     }
 
     /// An answer to a question of a read.
@@ -46,7 +49,11 @@ impl Node {
         if parts.is_none() {
             return Some(outcome);
         }
-        self.parts.pull_ended(context!(self, now), *id, *ended);
+        if self.gathers.has(id) {
+            self.gathers.pull_ended(context!(self, now), *id, *ended);
+        } else {
+            self.parts.pull_ended(context!(self, now), *id, *ended);
+        }
         None
     }
 
@@ -54,14 +61,16 @@ impl Node {
     pub(super) fn progressed(&mut self, now: Mono, id: ObjectId) {
         self.lookups.progressed(now, id);
         self.parts.progressed(id);
+        self.gathers.progressed(id);
     }
 
     /// Content arrives from a node.
     pub(super) fn moving(&mut self, now: Mono, by: Slot) {
-        let (lookups, parts) = (&mut self.lookups, &mut self.parts);
+        let (lookups, parts, gathers) = (&mut self.lookups, &mut self.parts, &mut self.gathers);
         self.pulls.moving(now, by, |id| {
             lookups.progressed(now, id);
             parts.progressed(id);
+            gathers.progressed(id);
         });
     }
 }

@@ -4,6 +4,7 @@ use plasmon_cluster::Slot;
 use plasmon_proto::ObjectId;
 
 use super::Node;
+use crate::gather::is_of_gather;
 use crate::message::{Answer, Message, QuestionNo, ReadRefusal};
 use crate::parts::is_of_read;
 use crate::serve::Read;
@@ -46,6 +47,9 @@ impl Node {
             Message::Opened { question, copy: None, .. } if is_of_read(question) => {
                 self.parts.not_opened(context!(self, now), question);
             }
+            Message::Opened { question, copy: None, .. } if is_of_gather(question) => {
+                self.gathers.not_opened(context!(self, now), question);
+            }
             Message::Opened { id, question, copy: None } => {
                 self.lookups.not_opened(context!(self, now), id, question);
             }
@@ -64,6 +68,7 @@ impl Node {
             }
             Message::EndRead { transfer } => {
                 self.serves.end(context!(self, now), from, transfer);
+                self.gather_serves.end(context!(self, now), from, transfer);
             }
             Message::Whole { transfer, bytes } => {
                 let cx = context!(self, now);

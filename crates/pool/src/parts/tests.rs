@@ -110,9 +110,9 @@ fn what_is_found_is_pulled_into_a_local_object() {
     let wish = bench.found(5).unwrap();
     let spans: Vec<_> =
         [(0, 10), (900, 100), (1000, 7)].map(|(offset, bytes)| Span { offset, bytes }).into();
-    let parts = wish.parts.unwrap();
+    let Some(PartsOf::One { of, spans: wanted }) = wish.parts else { panic!("{wish:?}") };
     assert_eq!((wish.id, wish.content.bytes(), wish.content.data_bytes), (LANDING, 117, 117));
-    assert_eq!((parts.of, parts.spans.as_ref()), (id(), &spans));
+    assert_eq!((of, wanted.as_ref()), (id(), &spans));
     assert_eq!(bench.reads.next_deadline(), None, "the pull ends by itself");
     bench.ended(Ended::Sealed);
     let parts = Parts { object: Some(LANDING), birth: birth(5), content: content() };

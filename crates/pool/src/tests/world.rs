@@ -384,6 +384,9 @@ impl World {
             | Effect::Subscribed { .. }
             | Effect::Notice(_)
             | Effect::NoticesLost => self.note_answer(at, effect)?,
+            // No program reads parts here, or gathers.
+            Effect::Read { .. } | Effect::Gather { .. } => {}
+            Effect::GatherLanded { .. } | Effect::Gathered { .. } => {}
             Effect::Report { group, since } => {
                 if self.machines[at].reaches_etcd {
                     let primary = self.machines[at].slot();

@@ -24,11 +24,19 @@ impl Backlog {
                 queue.retain(|effect| {
                     !matches!(effect, Effect::Serve { peer: to, transfer: of, .. }
                         | Effect::Fetch { peer: to, transfer: of, .. }
+                        | Effect::Gather { peer: to, transfer: of, .. }
                         if (*to, *of) == (peer, transfer))
                 });
             }
         }
-        match object_of(&effect).and_then(|id| self.0.get_mut(&id)) {
+        let id = match &effect {
+            // It waits for the first of its objects, then for the next.
+            Effect::Gather { parts, .. } => {
+                parts.iter().map(|parts| parts.id).find(|id| self.0.contains_key(id))
+            }
+            effect => object_of(effect),
+        };
+        match id.and_then(|id| self.0.get_mut(&id)) {
             Some(queue) => {
                 queue.push_back(effect);
                 None
@@ -84,6 +92,9 @@ fn object_of(effect: &Effect) -> Option<ObjectId> {
         | Effect::EndServe { .. }
         | Effect::Report { .. }
         | Effect::Read { .. }
+        | Effect::Gather { .. }
+        | Effect::GatherLanded { .. }
+        | Effect::Gathered { .. }
         | Effect::ListHere { .. }
         | Effect::Listed { .. }
         | Effect::Subscribed { .. }
@@ -103,7 +114,7 @@ fn object_of(effect: &Effect) -> Option<ObjectId> {
 #[cfg(test)]
 mod tests {
     use plasmon_cluster::Slot;
-    use plasmon_pool::message::TransferNo;
+    use plasmon_pool::message::{ObjectParts, TransferNo};
     use plasmon_pool::{Birth, Content};
 
     use super::*;
@@ -139,13 +150,22 @@ mod tests {
             let (peer, transfer, ranges) = (Slot(peer), TransferNo(number), Vec::new());
             Effect::Serve { peer, transfer, id, birth, spans: None, ranges }
         };
+        let gather = |peer, number| {
+            let (peer, transfer, other) = (Slot(peer), TransferNo(number), [2; 12]);
+            let parts = [ObjectId::pooled(other, None), id];
+            let parts = parts.map(|id| ObjectParts { id, birth, spans: Vec::new() }).into();
+            Effect::Gather { peer, transfer, parts }
+        };
         let mut backlog = Backlog::default();
+        assert!(backlog.keep(gather(1, 1)).is_some());
         backlog.begin(id);
+        assert_eq!(backlog.keep(gather(1, 1)), None);
+        assert_eq!(backlog.keep(gather(3, 3)), None);
         for (peer, number) in [(1, 1), (1, 2), (2, 1)] {
             assert_eq!(backlog.keep(serve(peer, number)), None);
         }
         let end = Effect::EndServe { peer: Slot(1), transfer: TransferNo(1) };
         assert_eq!(backlog.keep(end.clone()), Some(end));
-        assert_eq!(backlog.end(&id), [serve(1, 2), serve(2, 1)]);
+        assert_eq!(backlog.end(&id), [gather(3, 3), serve(1, 2), serve(2, 1)]);
     }
 }

@@ -6,6 +6,7 @@ use std::sync::mpsc::{Sender, SyncSender};
 use plasmon_pool::record::Place;
 use plasmon_pool::tally::Verified;
 use plasmon_proto::ObjectId;
+use plasmon_proto::gather::{GatherReply, GatherRequest};
 use plasmon_proto::parts::{ReadReply, ReadRequest};
 
 use super::listings::ListQuestion;
@@ -35,6 +36,8 @@ pub(super) enum Incoming {
     Prefetch(Vec<ObjectId>),
     /// A program reads parts of an object, by this number.
     Read(u64, Box<ReadRequest>, SyncSender<ReadReply>),
+    /// A program reads parts of several objects, by this number.
+    Gather(u64, GatherRequest, SyncSender<GatherReply>),
     /// It does not want them any more.
     EndRead(u64),
     /// A program asks something of a region.

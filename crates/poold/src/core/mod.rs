@@ -15,8 +15,10 @@
 //!
 //! Here is what others have of it: [`Pool`] and [`Inbox`]. The loop is in `run.rs`.
 
+mod assemblies;
 mod backlog;
 mod early;
+mod gathers;
 mod inbox;
 mod landings;
 mod listings;
@@ -41,6 +43,7 @@ use plasmon_net::tcp::TcpListener;
 use plasmon_pool::record::Place;
 use plasmon_pool::tally::Verified;
 use plasmon_proto::ObjectId;
+use plasmon_proto::gather::{GatherReply, GatherRequest};
 use plasmon_proto::parts::{ReadReply, ReadRequest};
 use plasmon_proto::pool_listing::ListQuery;
 use plasmon_proto::pool_notice::NamesFilter;
@@ -121,7 +124,14 @@ impl Asker {
         number
     }
 
-    /// Ends a read that is not wanted any more. If it has an answer, its object is deleted.
+    /// Reads parts of several objects, as [`read`](Self::read) does of one.
+    pub fn gather(&self, request: GatherRequest, answer: SyncSender<GatherReply>) -> u64 {
+        let number = self.read.fetch_add(1, Ordering::Relaxed);
+        self.inbox.put(Incoming::Gather(number, request, answer));
+        number
+    }
+
+    /// Ends a read that is not wanted any more. If it has an answer, its objects are deleted.
     pub fn end_read(&self, number: u64) {
         self.inbox.put(Incoming::EndRead(number));
     }

@@ -71,6 +71,12 @@ pub(super) enum Opened {
 }
 
 impl Openings {
+    /// A number for another question to the store.
+    pub(super) fn next_number(&mut self) -> u64 {
+        self.last += 1;
+        self.last
+    }
+
     /// A copy is opened for a transfer; the number of the question. It takes the place of an
     /// earlier one for the same transfer.
     pub(super) fn begin(
@@ -80,9 +86,9 @@ impl Openings {
         wanted: Wanted,
     ) -> u64 {
         self.end(peer, transfer);
-        self.last += 1;
-        self.pending.insert(self.last, Opening { peer, transfer, spans, wanted });
-        self.last
+        let number = self.next_number();
+        self.pending.insert(number, Opening { peer, transfer, spans, wanted });
+        number
     }
 
     /// The transfer ended.

@@ -14,8 +14,10 @@ use plasmon_pool::record::Place;
 use plasmon_pool::tally::Verified;
 use plasmon_pool::{Call, Config, Effect, Event, Mono, Node, Ticket};
 
+use super::assemblies::Assemblies;
 use super::backlog::Backlog;
 use super::early::Early;
+use super::gathers::Gathers;
 use super::inbox::Incoming;
 use super::landings::{Accepted, After, Closed, Ending, Landings};
 use super::listings::Listings;
@@ -102,6 +104,8 @@ pub(super) struct Core {
     subscribers: Subscribers,
     reads: Reads,
     regions: Regions,
+    gathers: Gathers,
+    assemblies: Assemblies,
     /// Whether the store has told every copy: before that the node would answer as if it had none.
     is_ready: bool,
     /// The newest map that came before that.
@@ -140,6 +144,8 @@ impl Core {
             subscribers: Subscribers::default(),
             reads: Reads::default(),
             regions: Regions::default(),
+            gathers: Gathers::default(),
+            assemblies: Assemblies::default(),
             is_ready: false,
             newest: None,
             lease: None,
@@ -279,6 +285,7 @@ impl Core {
             }
             Incoming::Prefetch(ids) => self.prefetch(ids),
             Incoming::Read(number, request, answer) => self.read(number, *request, answer)?,
+            Incoming::Gather(number, request, answer) => self.gather(number, request, answer)?,
             Incoming::EndRead(number) => self.end_read(number),
             Incoming::Region(question) => self.ask_region(question)?,
             Incoming::RegionOwnerGone(owner) => self.step(Event::RegionOwnerGone(owner)),
@@ -306,6 +313,9 @@ impl Core {
         match event {
             StoreEvent::Ready => return self.ready(),
             StoreEvent::Call(call) => self.step(Event::Local(call)),
+            StoreEvent::Opened(number, source) if self.assemblies.has(number) => {
+                self.assemble(number, source);
+            }
             StoreEvent::Opened(number, source) => match self.openings.opened(number, source) {
                 Some(Opened::Serve(serve)) => self.movers.serve(serve),
                 Some(Opened::Whole { peer, transfer, bytes }) => {
@@ -322,16 +332,12 @@ impl Core {
                 }
             }
             StoreEvent::Described(number, found) => self.step(Event::Described { number, found }),
-            StoreEvent::Sealed(id, is_sealed) => {
-                if let Some(id) = self.reads.sealed(id, is_sealed) {
-                    self.store.delete(vec![id]);
-                }
-            }
             StoreEvent::CopySealed(id, birth) => self.step(Event::CopySealed { id, birth }),
             StoreEvent::Allocated(id, memory) => self.allocated(id, memory),
             StoreEvent::RegionSealed { id, is_sealed, result } => {
                 self.step(Event::RegionSealed { id, is_sealed, result });
             }
+            StoreEvent::Sealed(id, is_sealed) => self.sealed(id, is_sealed),
             StoreEvent::Landed(ticket, memory) => {
                 let room = memory.is_some();
                 match self.landings.landed(ticket, memory, &self.movers) {
@@ -432,6 +438,7 @@ impl Core {
             links::Event::Up(peer) => self.step(Event::Link { peer, up: true }),
             links::Event::Down(peer) => {
                 self.openings.end_peer(peer);
+                self.assemblies.end_peer(peer);
                 self.movers.end_peer(peer);
                 self.step(Event::Link { peer, up: false });
             }
@@ -496,6 +503,7 @@ impl Core {
             Effect::Fill { ticket, bytes } => self.landings.fill(ticket, &bytes.0),
             Effect::EndServe { peer, transfer } => {
                 self.openings.end(peer, transfer);
+                self.assemblies.end((peer, transfer));
                 self.movers.end_serve(peer, transfer);
             }
             Effect::Place { number, place } => {
@@ -527,6 +535,12 @@ impl Core {
             | Effect::SealRegion(_)
             | Effect::EndRegion(_)
             | Effect::Region { .. } => self.region_effect(effect),
+            Effect::Gather { peer, transfer, parts } => self.serve_parts((peer, transfer), parts),
+            Effect::GatherLanded { number, object } => self.gathers.landed(number, object),
+            Effect::Gathered { number, reply } => {
+                let left = self.gathers.answered(number, reply);
+                self.delete_parts(left);
+            }
             Effect::Report { group, since } => self.membership.report(group, since),
             Effect::ReportDrains(reports) => self.membership.report_drains(reports),
         }

@@ -2,11 +2,13 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
 use plasmon_pool::limits::UNREACHABLE_MS;
 use plasmon_proto::ObjectId;
+use plasmon_proto::gather::{GatherReply, GatherRequest, Gathered};
+use plasmon_proto::limits::GATHER_READS_MAX;
 use plasmon_proto::parts::{Parts, ReadFailure, ReadReply, ReadRequest};
 use plasmon_shm::deadline::Deadline;
 use plasmon_shm::socket::Connection;
@@ -23,16 +25,16 @@ const JOINED_WITHIN: Duration = Duration::from_millis(UNREACHABLE_MS);
 /// The pause before the node is asked again.
 const JOIN_PAUSE: Duration = Duration::from_millis(100);
 
-/// Local objects of a connection that are remembered, to be deleted with it. A program that asks
-/// several times at once has taken those before.
-const HANDED_MAX: usize = 64;
+/// Local objects of a connection that are remembered, to be deleted with it: at least those of one
+/// answer. A program that asks several times at once has taken those before.
+const HANDED_MAX: usize = GATHER_READS_MAX;
 
 /// The longest that an object which does not exist is waited for.
 const TIMEOUT_MS_MAX: u64 = 365 * 24 * 60 * 60 * 1000;
 
 /// What came of waiting for an answer.
-enum Waited {
-    Reply(ReadReply),
+enum Waited<T> {
+    Reply(T),
     /// The node does not take part in the pool yet, or has ended.
     NoNode,
     /// The program has gone.
@@ -63,26 +65,54 @@ impl<'a> Handed<'a> {
             return None;
         }
         request.timeout_ms = request.timeout_ms.min(TIMEOUT_MS_MAX);
+        let asked = self.ask(connection, |node, answer| node.read(request.clone(), answer))?;
+        let reply = asked.unwrap_or(ReadReply::Failed(ReadFailure::Unreachable));
+        if let ReadReply::Parts(Parts { object, .. }) = &reply {
+            self.remember(object.as_slice());
+        }
+        Some(reply)
+    }
+
+    /// Reads parts of several objects, as [`read`](Self::read) does of one.
+    pub(super) fn gather(
+        &mut self,
+        connection: &Connection,
+        request: &GatherRequest,
+    ) -> Option<GatherReply> {
+        if !request.is_valid() {
+            return None;
+        }
+        let asked = self.ask(connection, |node, answer| node.gather(request.clone(), answer))?;
+        let reply = asked.unwrap_or_else(|| GatherReply {
+            objects: Vec::new(),
+            reads: vec![Gathered::Failed(ReadFailure::Unreachable); request.reads.len()],
+        });
+        self.remember(&reply.objects);
+        Some(reply)
+    }
+
+    /// Asks the node until it takes part in the pool; its answer, if there is one. `None` when the
+    /// program has gone.
+    fn ask<T>(
+        &self,
+        connection: &Connection,
+        ask: impl Fn(&Asker, SyncSender<T>) -> u64,
+    ) -> Option<Option<T>> {
         let deadline = Deadline::after(JOINED_WITHIN);
         loop {
             let (sender, answer) = sync_channel(1);
-            let number = self.node.read(request.clone(), sender);
+            let number = ask(self.node, sender);
             match self.wait(connection, number, &answer) {
-                Waited::Reply(reply) => {
-                    self.remember(&reply);
-                    return Some(reply);
-                }
+                Waited::Reply(reply) => return Some(Some(reply)),
                 Waited::NoProgram => return None,
-                Waited::NoNode if deadline.is_past() => {
-                    return Some(ReadReply::Failed(ReadFailure::Unreachable));
-                }
+                Waited::NoNode if deadline.is_past() => return Some(None),
                 Waited::NoNode => std::thread::sleep(JOIN_PAUSE),
             }
         }
     }
 
     /// Waits for the answer to a read.
-    fn wait(&self, connection: &Connection, number: u64, answer: &Receiver<ReadReply>) -> Waited {
+    fn wait<T>(&self, connection: &Connection, number: u64, answer: &Receiver<T>) -> Waited<T> {
         loop {
             match answer.recv_timeout(LOOK_EVERY) {
                 Ok(reply) => return Waited::Reply(reply),
@@ -96,13 +126,9 @@ impl<'a> Handed<'a> {
         }
     }
 
-    fn remember(&mut self, reply: &ReadReply) {
-        if let ReadReply::Parts(Parts { object: Some(id), .. }) = reply {
-            if self.ids.len() >= HANDED_MAX {
-                self.ids.pop_front();
-            }
-            self.ids.push_back(*id);
-        }
+    fn remember(&mut self, objects: &[ObjectId]) {
+        self.ids.extend(objects);
+        self.ids.drain(..self.ids.len().saturating_sub(HANDED_MAX));
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod door;
 mod double;
+mod gather;
 mod listing;
 mod notices;
 mod parts;

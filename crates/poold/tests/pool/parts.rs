@@ -30,21 +30,21 @@ fn read(connection: &Connection, number: u64, request: ReadRequest) -> ReadReply
 }
 
 /// A node's socket for programs.
-struct Open {
+pub(crate) struct Open {
     _door: Door,
     _folder: tempfile::TempDir,
     store: std::path::PathBuf,
 }
 
 impl Open {
-    fn of(world: &World, at: usize) -> Self {
+    pub(crate) fn of(world: &World, at: usize) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = folder.path().join("a.sock");
         let door = Door::open(&store, world.nodes[at].pool.asker()).unwrap();
         Self { _door: door, _folder: folder, store }
     }
 
-    fn connect(&self) -> Connection {
+    pub(crate) fn connect(&self) -> Connection {
         Connection::connect(&socket_of(&self.store)).unwrap()
     }
 }

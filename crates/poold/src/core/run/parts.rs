@@ -3,12 +3,18 @@
 use std::io;
 use std::sync::mpsc::SyncSender;
 
+use plasmon_cluster::Slot;
 use plasmon_pool::Event;
+use plasmon_pool::message::{ObjectParts, TransferNo};
 use plasmon_proto::ObjectId;
+use plasmon_proto::gather::{GatherReply, GatherRequest};
 use plasmon_proto::id::OBJECT_ID_BYTES;
+use plasmon_proto::limits::REQUEST_IDS_MAX;
 use plasmon_proto::parts::{ReadReply, ReadRequest};
 
+use super::super::assemblies::{Ready, ToOpen};
 use super::Core;
+use crate::memory::SharedSource;
 use crate::random::random;
 
 impl Core {
@@ -37,7 +43,68 @@ impl Core {
 
     pub(super) fn end_read(&mut self, number: u64) {
         self.reads.end(number);
+        let left = self.gathers.end(number);
+        self.delete_parts(left);
         self.step(Event::EndRead(number));
+    }
+
+    /// Gives the node a gather, as [`read`](Self::read) does a read.
+    pub(super) fn gather(
+        &mut self,
+        number: u64,
+        request: GatherRequest,
+        answer: SyncSender<GatherReply>,
+    ) -> io::Result<()> {
+        if !self.is_ready || self.running.is_none() {
+            return Ok(());
+        }
+        let landing = local_id()?;
+        self.gathers.begin(number, answer);
+        self.step(Event::Gather { number, landing, request });
+        Ok(())
+    }
+
+    /// The store has sealed a local object with parts, or cannot.
+    pub(super) fn sealed(&mut self, id: ObjectId, is_sealed: bool) {
+        let left = match self.gathers.sealed(id, is_sealed) {
+            Some(left) => left,
+            None => self.reads.sealed(id, is_sealed).into_iter().collect(),
+        };
+        self.delete_parts(left);
+    }
+
+    /// Deletes local objects that no program takes.
+    pub(super) fn delete_parts(&mut self, ids: Vec<ObjectId>) {
+        for ids in ids.chunks(REQUEST_IDS_MAX) {
+            self.store.delete(ids.to_vec());
+        }
+    }
+
+    /// Puts parts of several copies together for another node.
+    pub(super) fn serve_parts(&mut self, of: (Slot, TransferNo), parts: Vec<ObjectParts>) {
+        let openings = &mut self.openings;
+        let asked = self.assemblies.begin(of, parts, || openings.next_number());
+        asked.into_iter().for_each(|next| self.open_part(next));
+    }
+
+    fn open_part(&mut self, ToOpen { number, id, birth }: ToOpen) {
+        self.store.open(number, &id, birth);
+    }
+
+    /// The store has opened one of the copies, or does not have it.
+    pub(super) fn assemble(&mut self, number: u64, source: Option<SharedSource>) {
+        let openings = &mut self.openings;
+        let (next, ready) = self.assemblies.opened(number, source, || openings.next_number());
+        if let Some(next) = next {
+            self.open_part(next);
+        }
+        match ready {
+            Some(Ready::Serve(serve)) => self.movers.serve(serve),
+            Some(Ready::Tell(peer, transfer, outcome)) => {
+                self.step(Event::Assembled { peer, transfer, outcome });
+            }
+            None => {}
+        }
     }
 }
 
