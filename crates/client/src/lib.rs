@@ -126,7 +126,8 @@ pub use interrupt::interruptible;
 pub use listing::Listing;
 pub use options::{Ack, ConnectOptions, PutOptions, REQUEST_TIMEOUT, StartOptions};
 pub use parts::{
-    PartsInfo, PartsReader, PartsStream, Piece, STREAM_PIECE_BYTES, STREAM_WINDOW_MAX,
+    PartsGather, PartsInfo, PartsOf, PartsReader, PartsStream, Piece, STREAM_PIECE_BYTES,
+    STREAM_WINDOW_MAX,
 };
 pub use pool_regions::RegionOptions;
 pub use ranges::ObjectReader;

@@ -7,11 +7,14 @@
 //!
 //! The local object has all ranges of a request, and lives as long as the pieces of it do. Ranges
 //! that lie close together are read as one; what is aligned in the object is aligned in a piece.
+//! Parts of many objects come with few requests (`gather.rs`).
 
 mod door;
+mod gather;
 mod layout;
 mod reader;
 mod stream;
 
+pub use self::gather::{PartsGather, PartsOf};
 pub use self::reader::{PartsInfo, PartsReader, Piece};
 pub use self::stream::{PartsStream, STREAM_PIECE_BYTES, STREAM_WINDOW_MAX};

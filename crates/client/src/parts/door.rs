@@ -10,7 +10,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use plasmon_proto::Code;
-use plasmon_proto::parts::{ReadReply, ReadRequest};
 use plasmon_proto::pool_admin::{Reply, Request};
 use plasmon_shm::deadline::Deadline;
 use plasmon_shm::edge;
@@ -37,7 +36,7 @@ pub(super) struct ReadDoor {
     /// The number of the last request.
     number: u64,
     /// What is under way, in order.
-    pending: VecDeque<(u64, ReadRequest)>,
+    pending: VecDeque<(u64, Request)>,
 }
 
 impl ReadDoor {
@@ -51,20 +50,20 @@ impl ReadDoor {
     }
 
     /// One request, and its answer.
-    pub(super) fn ask(&mut self, request: &ReadRequest) -> Result<ReadReply> {
-        self.begin(request.clone())?;
+    pub(super) fn ask(&mut self, request: Request) -> Result<Reply> {
+        self.begin(request)?;
         self.receive().map(|(_, reply)| reply)
     }
 
     /// Sends a request; its answer comes after those of the earlier ones.
-    pub(super) fn begin(&mut self, request: ReadRequest) -> Result<()> {
+    pub(super) fn begin(&mut self, request: Request) -> Result<()> {
         self.number += 1;
         let number = self.number;
-        let frame = Request::Read(request.clone());
+        let is_sent = self.door.as_ref().map(|door| door.send(number, &request).is_ok());
         self.pending.push_back((number, request));
-        match &self.door {
-            Some(door) => {
-                if door.send(number, &frame).is_err() {
+        match is_sent {
+            Some(is_sent) => {
+                if !is_sent {
                     self.door = None;
                 }
                 Ok(())
@@ -75,7 +74,7 @@ impl ReadDoor {
     }
 
     /// The answer to the first request that is under way.
-    pub(super) fn receive(&mut self) -> Result<(ReadRequest, ReadReply)> {
+    pub(super) fn receive(&mut self) -> Result<(Request, Reply)> {
         let received = self.receive_any();
         if received.is_err() {
             // What is under way is of no use to the caller any more.
@@ -85,7 +84,7 @@ impl ReadDoor {
         received
     }
 
-    fn receive_any(&mut self) -> Result<(ReadRequest, ReadReply)> {
+    fn receive_any(&mut self) -> Result<(Request, Reply)> {
         let mut broken: Option<Deadline> = None;
         loop {
             let Some(door) = &self.door else {
@@ -95,12 +94,11 @@ impl ReadDoor {
             };
             door.await_reply(&self.store)?;
             match door.receive() {
-                Ok((number, Reply::Read(reply))) => {
+                Ok((number, reply)) => {
                     let first = self.pending.pop_front().filter(|(first, _)| *first == number);
                     let (_, request) = first.ok_or_else(|| Error::unexpected(READING))?;
                     return Ok((request, reply));
                 }
-                Ok(_) => return Err(Error::unexpected(READING)),
                 Err(error) if error.code() == Code::Unreachable => {
                     let deadline = *broken.get_or_insert(Deadline::after(RECONNECT_WITHIN));
                     if deadline.is_past() {
@@ -120,9 +118,7 @@ impl ReadDoor {
             interrupt::check(READING)?;
             let opened = Door::open(&self.store, READING).and_then(|door| {
                 let mut pending = self.pending.iter();
-                pending.try_for_each(|(number, request)| {
-                    door.send(*number, &Request::Read(request.clone()))
-                })?;
+                pending.try_for_each(|(number, request)| door.send(*number, request))?;
                 Ok(door)
             });
             match opened {

@@ -36,7 +36,7 @@ impl Piece {
         Some(Self { buffer: Some(buffer.clone()), range })
     }
 
-    fn empty() -> Self {
+    pub(super) fn empty() -> Self {
         Self { buffer: None, range: 0..0 }
     }
 
@@ -225,7 +225,10 @@ impl PartsReader {
     ) -> Result<Option<(Option<Buffer>, Content)>> {
         for _ in 0..TRIES {
             let request = self.request(spans, end, metadata);
-            let reply = self.door.ask(&request).map_err(|error| error.about(self.id))?;
+            let asked = self.door.ask(Request::Read(request.clone()));
+            let Reply::Read(reply) = asked.map_err(|error| error.about(self.id))? else {
+                return Err(self.broken());
+            };
             match self.brought(&request, reply)? {
                 Brought::Here => return self.pin_here().map(|()| None),
                 Brought::Parts(buffer, content) => return Ok(Some((buffer, content))),
@@ -242,7 +245,10 @@ impl PartsReader {
         let Parts { object, birth, content } = match reply {
             ReadReply::Parts(parts) => parts,
             ReadReply::Here => return Ok(Brought::Here),
-            ReadReply::Failed(failure) => return Err(self.failed(request, failure)),
+            ReadReply::Failed(failure) => {
+                let waits = request.timeout_ms > 0;
+                return Err(failed(self.id, (request.end, waits), failure));
+            }
         };
         self.found = Some((birth, content));
         let Some(object) = object else { return Ok(Brought::Parts(None, content)) };
@@ -280,23 +286,23 @@ impl PartsReader {
     fn broken(&self) -> Error {
         Error::unexpected(READING).with_id(self.id)
     }
+}
 
-    fn failed(&self, request: &ReadRequest, failure: ReadFailure) -> Error {
-        let id = self.id;
-        match failure {
-            ReadFailure::Absent => why_not(id, ObjectState::Absent, request.timeout_ms > 0),
-            ReadFailure::Deleted => why_not(id, ObjectState::Deleted, false),
-            ReadFailure::Lost | ReadFailure::Unreachable => {
-                why_not(id, ObjectState::Unreachable, false)
-            }
-            ReadFailure::NoRoom => Error::new(Code::StoreFull, READING)
-                .with_id(id)
-                .with_detail("there is no memory here for the parts of the object"),
-            ReadFailure::Beyond { data_bytes } => beyond(id, request.end, data_bytes),
-            ReadFailure::Busy => Error::new(Code::LimitReached, READING)
-                .with_id(id)
-                .with_detail("the pool daemon reads parts of too many objects at this time"),
+/// Why a read of data up to `end` failed, which waited for the object or not.
+pub(super) fn failed(id: ObjectId, (end, waited): (u64, bool), failure: ReadFailure) -> Error {
+    match failure {
+        ReadFailure::Absent => why_not(id, ObjectState::Absent, waited),
+        ReadFailure::Deleted => why_not(id, ObjectState::Deleted, false),
+        ReadFailure::Lost | ReadFailure::Unreachable => {
+            why_not(id, ObjectState::Unreachable, false)
         }
+        ReadFailure::NoRoom => Error::new(Code::StoreFull, READING)
+            .with_id(id)
+            .with_detail("there is no memory here for the parts of the object"),
+        ReadFailure::Beyond { data_bytes } => beyond(id, end, data_bytes),
+        ReadFailure::Busy => Error::new(Code::LimitReached, READING)
+            .with_id(id)
+            .with_detail("the pool daemon reads parts of too many objects at this time"),
     }
 }
 
@@ -329,7 +335,7 @@ impl Client {
 }
 
 /// Where the last of some ranges ends.
-fn check_ranges(id: ObjectId, ranges: &[Range<u64>]) -> Result<u64> {
+pub(super) fn check_ranges(id: ObjectId, ranges: &[Range<u64>]) -> Result<u64> {
     let wrong = |detail| Error::new(Code::BadRequest, READING).with_id(id).with_detail(detail);
     if ranges.len() > READ_RANGES_MAX {
         let amounts = (ranges.len() as u64, READ_RANGES_MAX as u64);
@@ -341,7 +347,7 @@ fn check_ranges(id: ObjectId, ranges: &[Range<u64>]) -> Result<u64> {
     Ok(ranges.iter().map(|range| range.end).max().unwrap_or(0))
 }
 
-fn beyond(id: ObjectId, wanted: u64, found: u64) -> Error {
+pub(super) fn beyond(id: ObjectId, wanted: u64, found: u64) -> Error {
     Error::new(Code::BadRequest, READING)
         .with_id(id)
         .with_amounts(wanted, found)

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use plasmon_proto::limits::SEGMENT_BYTES;
+use plasmon_proto::pool_admin::{Reply, Request};
 use plasmon_proto::{Code, ObjectId};
 
 use super::door::READING;
@@ -76,7 +77,9 @@ impl PartsStream {
         }
         self.ask_ahead()?;
         let Some(range) = self.asked.pop_front() else { return Ok(None) };
-        let (request, reply) = self.reader.door.receive()?;
+        let (Request::Read(request), Reply::Read(reply)) = self.reader.door.receive()? else {
+            return Err(Error::unexpected(READING));
+        };
         let piece = match self.reader.brought(&request, reply)? {
             Brought::Parts(Some(buffer), _) => {
                 let length = range.end - range.start;
@@ -119,7 +122,7 @@ impl PartsStream {
             }
             let spans = spans_of(std::slice::from_ref(&range));
             let request = self.reader.request(&spans, range.end, false);
-            self.reader.door.begin(request)?;
+            self.reader.door.begin(Request::Read(request))?;
             self.next = range.end;
             self.asked.push_back(range);
         }
