@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, overload
 
 from plasmon import _native, _pool_parts
 from plasmon._info import known
@@ -12,6 +12,7 @@ from plasmon._native import ObjectId, pool_verify
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from plasmon._errors import PlasmonError
     from plasmon._native import Store
 
 NodeState: TypeAlias = Literal["up", "down", "out", "draining", "drained"]
@@ -200,6 +201,53 @@ class Pool:
             >>> store.pool.read("@prod:numbers", [(0, 8), (800, 16)])  # doctest: +SKIP
         """
         return _pool_parts.read(self._store, id, ranges, namespace, timeout)
+
+    @overload
+    def gather(
+        self,
+        reads: Iterable[tuple[ObjectId | str, Iterable[tuple[int, int]]]],
+        *,
+        namespace: str = "",
+        timeout: float | None = None,
+        errors: Literal["raise"] = "raise",
+    ) -> list[list[memoryview]]: ...
+    @overload
+    def gather(
+        self,
+        reads: Iterable[tuple[ObjectId | str, Iterable[tuple[int, int]]]],
+        *,
+        namespace: str = "",
+        timeout: float | None = None,
+        errors: Literal["return"],
+    ) -> list[list[memoryview] | PlasmonError]: ...
+    def gather(
+        self,
+        reads: Iterable[tuple[ObjectId | str, Iterable[tuple[int, int]]]],
+        *,
+        namespace: str = "",
+        timeout: float | None = None,
+        errors: Literal["raise", "return"] = "raise",
+    ) -> list[list[memoryview]] | list[list[memoryview] | PlasmonError]:
+        """Parts of many objects in one call: for each ``(id, ranges)`` what :meth:`read` returns.
+
+        What several objects of one node have comes here together, so a thousand small parts take
+        little longer than one that is as long as all of them. The results are in the order of
+        ``reads``, and an object may be in it several times. Views of several objects share memory,
+        which is free when none of these is used any more.
+
+        Raises the first error; with ``errors="return"`` nothing is raised, and the list has the
+        exception in place of the views. ``timeout`` is how long all objects together are waited
+        for that do not exist yet.
+
+            >>> parts = [("@prod:a", [(0, 8)]), ("@prod:b", [(0, 8), (800, 16)])]
+            >>> store.pool.gather(parts)  # doctest: +SKIP
+        """
+        outcomes = _pool_parts.gather(self._store, reads, namespace, timeout)
+        if errors == "raise":
+            for outcome in outcomes:
+                if not isinstance(outcome, list):
+                    raise outcome
+        return outcomes
 
     def stream(
         self,

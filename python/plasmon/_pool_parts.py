@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import CapsuleType
 
+    from plasmon._errors import PlasmonError
     from plasmon._native import Buffer, ObjectId, Store
 
 #: Pieces of a stream that are under way, unless the caller says otherwise.
@@ -32,6 +33,22 @@ def read(
     places = _native._PoolParts.read(store, id, wanted, namespace, timeout)
     views: dict[int, memoryview] = {}
     return [_view(place, views) for place in places]
+
+
+def gather(
+    store: Store,
+    reads: Iterable[tuple[ObjectId | str, Iterable[tuple[int, int]]]],
+    namespace: str,
+    timeout: float | None,
+) -> list[list[memoryview] | PlasmonError]:
+    """Ranges of many objects, for each a list of views or the exception."""
+    wanted = [(id, [(offset, nbytes) for offset, nbytes in ranges]) for id, ranges in reads]
+    views: dict[int, memoryview] = {}
+    found = _native._PoolParts.gather(store, wanted, namespace, timeout)
+    return [
+        [_view(place, views) for place in places] if isinstance(places, list) else places
+        for places in found
+    ]
 
 
 def _view(place: tuple[Buffer, int, int] | None, views: dict[int, memoryview]) -> memoryview:

@@ -7,9 +7,10 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use arrow_data::ArrayDataBuilder;
-use plasmon_client::Piece;
+use plasmon_client::{PartsOf, Piece};
 use plasmon_columns::{Checks, ObjectTable};
 use plasmon_proto::value::ValueHeader;
+use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::{PyIndexError, PyKeyError, PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyInt, PyString};
@@ -17,7 +18,7 @@ use pyo3::types::{PyCapsule, PyInt, PyString};
 use crate::arguments::{GetTimeout, get_timeout, label, many_ids, one_id};
 use crate::arrow_read::stream_of;
 use crate::buffer::Buffer;
-use crate::error::{raised, raised_by_columns};
+use crate::error::{exception, raised, raised_by_columns};
 use crate::interrupt::{ask, call};
 use crate::store::Store;
 
@@ -25,6 +26,9 @@ const READING: &str = "reading columns of object";
 
 /// A piece as Python sees it: the buffer, and where in it the bytes begin and end.
 type Place = Option<(Py<Buffer>, usize, usize)>;
+
+/// An object, and the offsets and lengths of what is wanted of it.
+type GatherRead<'py> = (Bound<'py, PyAny>, Vec<(u64, u64)>);
 
 /// How long to wait for an object that does not exist.
 fn limit(timeout: Option<f64>) -> PyResult<Option<Duration>> {
@@ -55,6 +59,11 @@ fn places(py: Python<'_>, pieces: &[Piece], is_trusted: bool) -> PyResult<Vec<Pl
     Ok(places)
 }
 
+/// Ranges that are given by their offsets and lengths.
+fn ranges_of(given: &[(u64, u64)]) -> Vec<Range<u64>> {
+    given.iter().map(|(at, bytes)| *at..at.saturating_add(*bytes)).collect()
+}
+
 fn in_use() -> PyErr {
     PyRuntimeError::new_err("another thread is reading from it")
 }
@@ -77,11 +86,37 @@ impl PoolParts {
         timeout: Option<f64>,
     ) -> PyResult<Vec<Place>> {
         let (object, limit) = (one_id(id, namespace)?, limit(timeout)?);
-        let ranges: Vec<Range<u64>> =
-            ranges.into_iter().map(|(at, bytes)| at..at.saturating_add(bytes)).collect();
+        let ranges = ranges_of(&ranges);
         let found = call(py, || store.client().pool_read(&object, &ranges, limit))?;
         let pieces = found.map_err(|error| named(py, id, namespace, error))?;
         places(py, &pieces, store.trusted)
+    }
+
+    /// Pieces of many objects: for each what `read` gives, or an exception.
+    #[staticmethod]
+    fn gather<'py>(
+        py: Python<'py>,
+        store: &Store,
+        reads: Vec<GatherRead<'py>>,
+        namespace: &str,
+        timeout: Option<f64>,
+    ) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        let limit = limit(timeout)?;
+        let wanted = reads.iter().map(|(id, ranges)| {
+            Ok(PartsOf { id: one_id(id, namespace)?, ranges: ranges_of(ranges) })
+        });
+        let wanted = wanted.collect::<PyResult<Vec<_>>>()?;
+        let gather = || store.client().pool_gather(wanted, limit).collect::<Vec<_>>();
+        let outcomes = call(py, gather)?.into_iter().zip(&reads);
+        let outcome =
+            |(outcome, (id, _)): (plasmon_client::Result<Vec<Piece>>, &(_, _))| match outcome {
+                Ok(pieces) => places(py, &pieces, store.trusted)?.into_bound_py_any(py),
+                Err(error) => match label(id, namespace) {
+                    Some(name) => exception(py, &error.with_name(name)),
+                    None => exception(py, &error),
+                },
+            };
+        outcomes.map(outcome).collect()
     }
 
     /// Has objects brought here.

@@ -164,6 +164,120 @@ def test_a_read_waits_for_an_object_as_long_as_it_was_told(nodes):
     later.join()
 
 
+def test_parts_of_many_objects_are_those_of_the_bytes(nodes):
+    first = int(os.environ.get("SEED", "1"))
+    for seed in range(first, first + 4):
+        dice = random.Random(seed)
+        lengths = [dice.choice([0, 1, 100, 5000, 70_000, 3 * MIB]) for _ in range(30)]
+        contents = [dice.randbytes(length) for length in lengths]
+        names = [nodes.put(data) for data in contents]
+        locals_ = [nodes.two.put(data) for data in contents[:5]]
+        reads, wanted = [], []
+        for _ in range(dice.choice([1, 40, 1500])):
+            at = dice.randrange(len(names))
+            here = at < len(locals_) and dice.random() < 0.2
+            ranges = []
+            for _ in range(dice.choice([0, 1, 1, 3, 20])):
+                offset = dice.randint(0, lengths[at])
+                longest = dice.choice([1, 100, 4096, 2 * MIB if len(reads) < 20 else 9])
+                ranges.append((offset, dice.randint(0, min(lengths[at] - offset, longest))))
+            reads.append((locals_[at] if here else names[at], ranges))
+            wanted.append([contents[at][offset : offset + nbytes] for offset, nbytes in ranges])
+        for store in (nodes.two, nodes.one):
+            asked = [read for read in reads if store is nodes.two or read[0] not in locals_]
+            found = store.pool.gather(asked)
+            kept = [each for read, each in zip(reads, wanted, strict=True) if read in asked]
+            assert [[bytes(view) for view in views] for views in found] == kept, f"SEED={seed}"
+            del found
+        assert not any(nodes.is_copied(name) for name in names)
+        nodes.one.delete(names)
+        nodes.two.delete(locals_)
+    settles(lambda: not local(nodes.two))
+
+
+def test_each_object_of_a_gather_has_its_own_error(nodes):
+    name, gone = nodes.put(b"0123456789"), nodes.put(b"gone")
+    nodes.one.delete(gone)
+    reads = [
+        (name, [(2, 3), (0, 0)]),
+        ("@parts:nothing", [(0, 1)]),
+        (name, [(0, 11)]),
+        (gone, [(0, 1)]),
+        (name, [(0, 1)] * 3000),
+        (name, [(0, 1)] * 65_537),
+        (nodes.two.new_id(), [(0, 1)]),
+        (name, [(9, 1)]),
+    ]
+    for store in (nodes.two, nodes.one):
+        found = store.pool.gather(reads, errors="return")
+        assert found[0] == [b"234", b""]
+        assert isinstance(found[1], plasmon.Absent)
+        assert "nothing" in str(found[1])
+        assert isinstance(found[2], plasmon.BadRequest)
+        assert isinstance(found[3], (plasmon.Absent, plasmon.Deleted))
+        assert found[4] == [b"0"] * 3000
+        assert isinstance(found[5], plasmon.BadRequest)
+        assert isinstance(found[6], plasmon.Absent)
+        assert found[7] == [b"9"]
+        with pytest.raises(plasmon.Absent):
+            store.pool.gather(reads)
+    assert nodes.two.pool.gather([]) == []
+    with pytest.raises(OverflowError):
+        nodes.two.pool.gather([(name, [(-1, 1)])])
+    with pytest.raises(TypeError):
+        nodes.two.pool.gather([(7, [(0, 1)])])
+    with pytest.raises(plasmon.TimedOut):
+        nodes.two.pool.gather([(name, [(0, 1)]), ("@parts:nothing", [(0, 1)])], timeout=0.3)
+
+
+def test_a_gather_waits_for_objects_as_long_as_it_was_told(nodes):
+    there = nodes.put(b"there")
+
+    def put():
+        for at in range(3):
+            nodes.one.put(b"%d" % at, name=f"@parts:late{at}", copies=1)
+
+    later = threading.Timer(0.5, put)
+    later.start()
+    reads = [(f"@parts:late{at}", [(0, 1)]) for at in range(3)]
+    found = nodes.two.pool.gather([*reads, (there, [(0, 5)])], timeout=DEADLINE_S)
+    assert found == [[b"0"], [b"1"], [b"2"], [b"there"]]
+    later.join()
+
+
+def test_views_of_several_objects_share_memory_that_is_free_after_the_last(nodes):
+    names = [nodes.put(bytes([at]) * MIB) for at in range(16)]
+    before = nodes.two.status().used_bytes
+    found = nodes.two.pool.gather([(name, [(0, 300_000)]) for name in names])
+    nodes.one.delete(names)
+    for at, (view,) in enumerate(found):
+        assert view == bytes([at]) * 300_000
+    assert nodes.two.status().used_bytes >= before + 16 * 300_000
+    last = found.pop()
+    del found, view
+    settles(lambda: nodes.two.status().used_bytes < before + 2 * MIB)
+    assert last == [bytes([15]) * 300_000]
+
+
+def test_a_gather_that_is_larger_than_its_window_is_read_whole(nodes):
+    # Two requests of 32 MiB are under way at most, and the store has room for 96 MiB.
+    name = nodes.put(random.Random(5).randbytes(16 * MIB))
+    whole = nodes.one.get(name)
+    reads = [(name, [(at * MIB, MIB)]) for at in (*range(16), *range(16), *range(16))]
+    found = nodes.two.pool.gather(reads)
+    assert all(
+        view == whole[offset : offset + MIB]
+        for (view,), (_, [(offset, _)]) in zip(found, reads, strict=True)
+    )
+    del found
+    settles(lambda: not local(nodes.two))
+    # What the store has no room for fails, object by object, and nothing stays.
+    found = nodes.two.pool.gather(reads * 3, errors="return")
+    assert {type(one) for one in found} == {list, plasmon.StoreFull}
+    del found
+    settles(lambda: nodes.two.status().used_bytes < MIB)
+
+
 @pytest.mark.parametrize("length", [0, 1, STREAM_PIECE, 3 * STREAM_PIECE + 5, 40 * MIB])
 def test_a_stream_has_all_bytes_in_pieces_and_only_a_window_of_them(nodes, length):
     data = random.Random(length).randbytes(length)
@@ -287,6 +401,9 @@ def test_objects_of_no_pool_are_read_in_place(store):
         store.pool.read(id, [(9, 2)])
     with pytest.raises(plasmon.Absent):
         store.pool.read(store.new_id(), [(0, 1)])
+    found = store.pool.gather([(id, [(2, 3)]), (store.new_id(), [(0, 1)])], errors="return")
+    assert found[0] == [b"234"]
+    assert isinstance(found[1], plasmon.Absent)
     table = pa.table({"a": [1, 2, 3], "b": ["x", None, "z"]})
     id = store.put(table)
     assert store.pool.read_columns(id, ["b"]).equals(table.select(["b"]))
@@ -312,6 +429,7 @@ def test_without_a_pool_names_of_one_are_unreachable_at_once(store):
         lambda: next(store.pool.stream("@prod:x")),
         lambda: store.pool.read_columns("@prod:x", ["a"]),
         lambda: store.pool.prefetch("@prod:x"),
+        lambda: store.pool.gather([(f"@prod:{at}", [(0, 1)]) for at in range(3000)]),
     ):
         with pytest.raises(plasmon.Unreachable, match="no pool daemon"):
             call()
