@@ -57,6 +57,7 @@ from plasmon._native import (
     default_socket,
 )
 from plasmon._pool import Place, Pool, PoolNode, PoolStatus, Verification
+from plasmon._pool_regions import Address
 from plasmon._sort import Sorted, sort, sort_partition
 from plasmon._store import Daemon, Store, connect, start
 from plasmon._subscription import Subscription
@@ -76,6 +77,7 @@ sort_part = sort_partition
 
 __all__ = [
     "Absent",
+    "Address",
     "AlreadyRunning",
     "AlreadySealed",
     "BadRequest",

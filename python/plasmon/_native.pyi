@@ -58,6 +58,8 @@ def read_arrow(memory: Bytes) -> Any: ...
 
 # `_pool_parts.py` has the arguments of its functions.
 _PoolParts: type[Any]
+# And `_pool.py` those of its.
+_PoolRegions: type[Any]
 
 @final
 class Serialized:

@@ -1,4 +1,4 @@
-"""What a store tells of the pool that it belongs to, and parts of objects on other nodes."""
+"""What a store tells of the pool that it belongs to, and its memory on other nodes."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, overload
 from plasmon import _native, _pool_parts
 from plasmon._info import known
 from plasmon._native import ObjectId, pool_verify
+from plasmon._pool_regions import Address, id_of, place_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from typing_extensions import Buffer as Bytes
 
     from plasmon._errors import PlasmonError
     from plasmon._native import Store
@@ -185,7 +188,7 @@ class Pool:
 
     def read(
         self,
-        id: ObjectId | str,
+        id: ObjectId | str | Address,
         ranges: Iterable[tuple[int, int]],
         *,
         namespace: str = "",
@@ -197,6 +200,9 @@ class Pool:
         one transfer, and stay in this node's store for as long as the views are used. For
         ``timeout`` and the errors see :meth:`Store.get`; a range that is not within the object
         raises BadRequest, and nothing is read. One call reads up to 65,536 ranges.
+
+        With an address the offsets count from there, and a region that is not sealed raises
+        NotSealed, or TimedOut after ``timeout``.
 
             >>> store.pool.read("@prod:numbers", [(0, 8), (800, 16)])  # doctest: +SKIP
         """
@@ -284,3 +290,53 @@ class Pool:
         Corrupt.
         """
         return _pool_parts.read_columns(self._store, id, columns, rows, namespace, timeout)
+
+    def allocate(
+        self,
+        nbytes: int,
+        copies: int = 1,
+        node: str | None = None,
+        *,
+        copies_min: int | None = None,
+    ) -> Address:
+        """Memory for ``nbytes`` on a node of the pool, this one or that with the name ``node``.
+
+        Programs on all nodes :meth:`write` to it until one of them seals it: then it is an object
+        of the pool, kept by as many nodes as ``copies`` says, which :meth:`read` and
+        ``store.get(address.id)`` read. For ``copies_min`` see :meth:`Store.put`.
+
+        A region that is not sealed ends with the program that allocated it (as an object that
+        :meth:`Store.create` makes), and with the pool daemon of its node or of the program's. What
+        was not written may have any content.
+
+            >>> address = store.pool.allocate(1 << 20)  # doctest: +SKIP
+        """
+        return Address(
+            _native._PoolRegions.allocate(self._store, nbytes, copies, copies_min or 0, node)
+        )
+
+    def write(self, address: Address | ObjectId, offset: int, data: Bytes) -> None:
+        """Puts bytes into memory that is not sealed, ``offset`` bytes from ``address`` on.
+
+        They are within the region, or BadRequest is raised and nothing is written. When it returns,
+        they are there: a seal that comes later has them. Of several writes of the same bytes, one
+        that began after the others had returned counts. A write that raises in the middle may have
+        written some of its bytes. A sealed region raises AlreadySealed, one that was freed Deleted,
+        one whose program has ended CreatorDied.
+        """
+        id, at = place_of(address, offset)
+        _native._PoolRegions.write(self._store, id, at, data)
+
+    def seal(self, address: Address | ObjectId) -> ObjectId:
+        """Makes a region an object of the pool that nothing changes any more; its id.
+
+        Readers see it whole from then on. With several copies it returns when the pool has accepted
+        the object.
+        """
+        id = id_of(address)
+        _native._PoolRegions.seal(self._store, id)
+        return id
+
+    def free(self, address: Address | ObjectId) -> None:
+        """Ends a region, and deletes the object that it is when it was sealed."""
+        _native._PoolRegions.free(self._store, id_of(address))

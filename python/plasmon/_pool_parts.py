@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, final
 from plasmon import _native
 from plasmon._arrow_notes import give_metadata
 from plasmon._errors import Corrupt
+from plasmon._pool_regions import Address
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -23,14 +24,17 @@ WINDOW = 4
 
 def read(
     store: Store,
-    id: ObjectId | str,
+    id: ObjectId | str | Address,
     ranges: Iterable[tuple[int, int]],
     namespace: str,
     timeout: float | None,
 ) -> list[memoryview]:
     """Ranges of an object, each as a view of it."""
     wanted = [(offset, nbytes) for offset, nbytes in ranges]
-    places = _native._PoolParts.read(store, id, wanted, namespace, timeout)
+    if isinstance(id, Address):
+        places = _native._PoolRegions.read(store, id.id, id.offset, wanted, timeout)
+    else:
+        places = _native._PoolParts.read(store, id, wanted, namespace, timeout)
     views: dict[int, memoryview] = {}
     return [_view(place, views) for place in places]
 

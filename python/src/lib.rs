@@ -78,6 +78,7 @@ mod part;
 mod pool;
 mod pool_delete;
 mod pool_parts;
+mod pool_regions;
 mod pool_verify;
 mod pools;
 mod process;
@@ -123,6 +124,8 @@ mod _native {
     use crate::pool_delete::delete_and_wait;
     #[pymodule_export]
     use crate::pool_parts::PoolParts;
+    #[pymodule_export]
+    use crate::pool_regions::PoolRegions;
     #[pymodule_export]
     use crate::pool_verify::pool_verify;
     #[pymodule_export]

@@ -25,13 +25,13 @@ use crate::store::Store;
 const READING: &str = "reading columns of object";
 
 /// A piece as Python sees it: the buffer, and where in it the bytes begin and end.
-type Place = Option<(Py<Buffer>, usize, usize)>;
+pub(crate) type Place = Option<(Py<Buffer>, usize, usize)>;
 
 /// An object, and the offsets and lengths of what is wanted of it.
 type GatherRead<'py> = (Bound<'py, PyAny>, Vec<(u64, u64)>);
 
 /// How long to wait for an object that does not exist.
-fn limit(timeout: Option<f64>) -> PyResult<Option<Duration>> {
+pub(crate) fn limit(timeout: Option<f64>) -> PyResult<Option<Duration>> {
     Ok(match get_timeout(timeout, false)? {
         GetTimeout::None => Some(Duration::ZERO),
         GetTimeout::Within(limit) => limit,
@@ -39,7 +39,7 @@ fn limit(timeout: Option<f64>) -> PyResult<Option<Duration>> {
 }
 
 /// The places of pieces; those of one object share a Python buffer.
-fn places(py: Python<'_>, pieces: &[Piece], is_trusted: bool) -> PyResult<Vec<Place>> {
+pub(crate) fn places(py: Python<'_>, pieces: &[Piece], is_trusted: bool) -> PyResult<Vec<Place>> {
     let mut last: Option<(*const u8, Py<Buffer>)> = None;
     let mut places = Vec::with_capacity(pieces.len());
     for piece in pieces {

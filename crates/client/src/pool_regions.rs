@@ -59,7 +59,7 @@ impl Client {
             }
             RegionFailure::Refused(code) => {
                 let detail = "the store of the node where the memory was to be refused it";
-                Error::new(code, ALLOCATING).with_amounts(bytes, 0).with_detail(detail)
+                Error::new(code, ALLOCATING).with_detail(detail)
             }
             RegionFailure::Busy => {
                 let detail = "the node has as many regions under construction as it may";

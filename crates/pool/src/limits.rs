@@ -81,9 +81,10 @@ pub const REGIONS_MAX: usize = 4096;
 /// Regions of which a node remembers how they ended.
 pub const REGIONS_OVER_MAX: usize = 1 << 14;
 
-/// Requests about regions that a node has under way for its programs. What waits to be sent to one
-/// node has room for as many writes.
-pub const REGION_ASKS_MAX: usize = 1024;
+/// Requests about regions that a node has under way for its programs. As many writes are half of
+/// what may wait to be sent to one node.
+pub const REGION_ASKS_MAX: usize = 512;
+
 /// Gathers that a node has under way for its programs: reads of parts of many objects.
 pub const GATHERS_MAX: usize = 64;
 

@@ -384,16 +384,11 @@ impl World {
             | Effect::Subscribed { .. }
             | Effect::Notice(_)
             | Effect::NoticesLost => self.note_answer(at, effect)?,
-            // No program reads parts here, or gathers.
-            Effect::Read { .. } | Effect::Gather { .. } => {}
-            Effect::GatherLanded { .. } | Effect::Gathered { .. } => {}
-            Effect::Report { group, since } => {
-                if self.machines[at].reaches_etcd {
-                    let primary = self.machines[at].slot();
-                    self.activations.push(Activation { primary, group, since });
-                }
+            Effect::Report { group, since } if self.machines[at].reaches_etcd => {
+                let primary = self.machines[at].slot();
+                self.activations.push(Activation { primary, group, since });
             }
-            // No program reads parts here, or has a region.
+            // No program reads parts or gathers here, or has a region.
             _ => {}
         }
         Ok(())

@@ -10,6 +10,7 @@ use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
+use plasmon_cluster::{Node, NodeState, Slot};
 use plasmon_pool::limits::UNREACHABLE_MS;
 use plasmon_proto::pool_admin::{Reply, Request};
 use plasmon_proto::region::{
@@ -32,6 +33,15 @@ const JOINED_WITHIN: Duration = Duration::from_millis(UNREACHABLE_MS);
 
 /// The pause before the node is asked again.
 const JOIN_PAUSE: Duration = Duration::from_millis(100);
+
+/// What came of waiting for an answer.
+enum Waited {
+    Answer(RegionAnswer),
+    /// The node does not take part in the pool yet, or has ended.
+    NoNode,
+    /// The program has gone.
+    NoProgram,
+}
 
 /// What comes of a request.
 pub(super) enum Served {
@@ -94,11 +104,11 @@ impl<'a> Regions<'a> {
     /// Answers the first write. False when the connection ends.
     fn answer_write(&mut self, connection: &Connection) -> bool {
         let Some((number, answer)) = self.writes.pop_front() else { return true };
-        let reply = match self.wait(connection, &answer) {
-            Some(Some(answer)) => answer.reply,
+        let reply = match wait(connection, &answer) {
+            Waited::Answer(answer) => answer.reply,
             // The program asks again, and waits for the node then.
-            Some(None) => RegionReply::Failed(RegionFailure::Interrupted),
-            None => return false,
+            Waited::NoNode => RegionReply::Failed(RegionFailure::Interrupted),
+            Waited::NoProgram => return false,
         };
         frame::encode_admin_reply(number, &Reply::Region(reply))
             .is_ok_and(|reply| connection.send(&reply, &[]).is_ok())
@@ -131,10 +141,11 @@ impl<'a> Regions<'a> {
     /// Asks something else of a region. `None` when the connection ends.
     fn ask(&self, connection: &Connection, request: &RegionRequest) -> Option<Reply> {
         let ask = || RegionAsked::Request(request.clone());
-        self.answer(connection, ask).map(|answer| match answer {
-            Some(RegionAnswer { reply, .. }) => Reply::Region(reply),
-            None => unreachable(),
-        })
+        match self.answer(connection, ask) {
+            Waited::Answer(RegionAnswer { reply, .. }) => Some(Reply::Region(reply)),
+            Waited::NoNode => Some(failed(RegionFailure::Unreachable)),
+            Waited::NoProgram => None,
+        }
     }
 
     /// Makes a region. `None` when the connection ends.
@@ -145,62 +156,43 @@ impl<'a> Regions<'a> {
         }
         if self.process.is_none() {
             // It is of another pid namespace: nothing would say when it is gone.
-            let refused = RegionFailure::Refused(Code::NotPermitted);
-            return Some(Reply::Region(RegionReply::Failed(refused)));
+            return Some(failed(RegionFailure::Refused(Code::NotPermitted)));
         }
-        let allocate = |home| RegionAsked::Allocate { home, bytes, copies, copies_min };
         let home = match node {
             None => None,
-            Some(name) => {
-                let map = self.node.pool().map.unwrap_or_default();
-                let named = |(_, node): &(_, &plasmon_cluster::Node)| {
-                    node.member.name == *name && node.state != plasmon_cluster::NodeState::Out
-                };
-                let Some((slot, _)) = map.nodes().find(named) else {
-                    return Some(Reply::Region(RegionReply::Failed(RegionFailure::NoNode)));
-                };
-                Some(slot)
-            }
+            Some(name) => match self.slot_of(name) {
+                None => return Some(failed(RegionFailure::NoNode)),
+                found => found,
+            },
         };
-        self.answer(connection, || allocate(home)).map(|answer| match answer {
-            Some(RegionAnswer { id, reply: RegionReply::Done }) => Reply::Allocated(id),
-            Some(RegionAnswer { reply, .. }) => Reply::Region(reply),
-            None => unreachable(),
-        })
+        let allocate = || RegionAsked::Allocate { home, bytes, copies, copies_min };
+        match self.answer(connection, allocate) {
+            Waited::Answer(RegionAnswer { id, reply: RegionReply::Done }) => {
+                Some(Reply::Allocated(id))
+            }
+            Waited::Answer(RegionAnswer { reply, .. }) => Some(Reply::Region(reply)),
+            Waited::NoNode => Some(failed(RegionFailure::Unreachable)),
+            Waited::NoProgram => None,
+        }
     }
 
-    /// Asks until the node takes part in the pool. `None` when the connection ends.
-    fn answer(
-        &self,
-        connection: &Connection,
-        ask: impl Fn() -> RegionAsked,
-    ) -> Option<Option<RegionAnswer>> {
+    /// The node of the pool with this name, unless it was given up.
+    fn slot_of(&self, name: &str) -> Option<Slot> {
+        let map = self.node.pool().map.unwrap_or_default();
+        let is_named =
+            |(_, node): &(Slot, &Node)| node.member.name == name && node.state != NodeState::Out;
+        map.nodes().find(is_named).map(|(slot, _)| slot)
+    }
+
+    /// Asks until the node takes part in the pool.
+    fn answer(&self, connection: &Connection, ask: impl Fn() -> RegionAsked) -> Waited {
         let deadline = Deadline::after(JOINED_WITHIN);
         loop {
             let (sender, answer) = sync_channel(1);
             self.node.region(RegionQuestion { owner: self.owner, asked: ask(), answer: sender });
-            match self.wait(connection, &answer)? {
-                None if !deadline.is_past() => std::thread::sleep(JOIN_PAUSE),
-                answer => return Some(answer),
-            }
-        }
-    }
-
-    /// Waits for an answer: `None` when the connection ends, and no answer when the node does not
-    /// take part in the pool.
-    fn wait(
-        &self,
-        connection: &Connection,
-        answer: &Receiver<RegionAnswer>,
-    ) -> Option<Option<RegionAnswer>> {
-        loop {
-            match answer.recv_timeout(LOOK_EVERY) {
-                Ok(answer) => return Some(Some(answer)),
-                Err(RecvTimeoutError::Disconnected) => return Some(None),
-                Err(RecvTimeoutError::Timeout) if is_over(connection).unwrap_or(true) => {
-                    return None;
-                }
-                Err(RecvTimeoutError::Timeout) => {}
+            match wait(connection, &answer) {
+                Waited::NoNode if !deadline.is_past() => std::thread::sleep(JOIN_PAUSE),
+                waited => return waited,
             }
         }
     }
@@ -214,8 +206,22 @@ impl Drop for Regions<'_> {
     }
 }
 
-fn unreachable() -> Reply {
-    Reply::Region(RegionReply::Failed(RegionFailure::Unreachable))
+fn failed(failure: RegionFailure) -> Reply {
+    Reply::Region(RegionReply::Failed(failure))
+}
+
+/// Waits for an answer.
+fn wait(connection: &Connection, answer: &Receiver<RegionAnswer>) -> Waited {
+    loop {
+        match answer.recv_timeout(LOOK_EVERY) {
+            Ok(answer) => return Waited::Answer(answer),
+            Err(RecvTimeoutError::Disconnected) => return Waited::NoNode,
+            Err(RecvTimeoutError::Timeout) if is_over(connection).unwrap_or(true) => {
+                return Waited::NoProgram;
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+    }
 }
 
 /// Whether there is something to read, or the connection has ended.

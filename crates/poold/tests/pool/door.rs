@@ -94,7 +94,7 @@ fn programs_ask_any_node_where_an_object_is() {
         });
         found.unwrap()
     };
-    let many: Vec<Connection> = (0..31).map(connected).collect();
+    let many: Vec<Connection> = (0..127).map(connected).collect();
     assert!(is_ended(&connect(&stores[0])), "one too many");
     drop(many);
     drop(connected(0));

@@ -10,6 +10,7 @@ mod gather;
 mod listing;
 mod notices;
 mod parts;
+mod regions;
 mod relay;
 
 use std::path::Path;

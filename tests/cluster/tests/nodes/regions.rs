@@ -1,12 +1,17 @@
 //! Memory of the pool by address: written from several nodes, sealed, freed, and what becomes of it
 //! when something ends.
 
+use std::ops::Range;
 use std::thread;
+use std::time::Duration;
 
-use plasmon_client::{Address, Client, Code, ObjectId, RegionOptions, Standing};
+use plasmon_client::{Address, Client, Code, Error, ObjectId, RegionOptions, Standing};
 use plasmon_testkit::{Random, pattern, until};
 
 use crate::node::{LONG, NOW, Node, nodes};
+
+/// How long a read waits.
+type Within = Option<Duration>;
 
 const BYTES: usize = (3 << 20) + 77;
 
@@ -24,8 +29,14 @@ fn allocate(client: &Client, bytes: usize, options: &RegionOptions) -> Address {
     made.unwrap()
 }
 
-fn code<T: std::fmt::Debug>(result: Result<T, plasmon_client::Error>) -> Code {
+fn code<T: std::fmt::Debug>(result: Result<T, Error>) -> Code {
     result.unwrap_err().code()
+}
+
+/// Reads one range.
+fn read(client: &Client, at: Address, range: Range<u64>, within: Within) -> Result<Vec<u8>, Error> {
+    let pieces = client.pool_read_at(at, std::slice::from_ref(&range), within)?;
+    Ok(pieces[0].to_vec())
 }
 
 /// Writes every second block of 50,000 bytes, and all of them once more in another order.
@@ -61,10 +72,7 @@ fn a_region_is_written_from_two_nodes_and_sealed_by_a_third() {
         }
     });
     for client in &clients {
-        assert_eq!(
-            code(client.pool_read_at(at, std::slice::from_ref(&(0..1)), NOW)),
-            Code::NotSealed
-        );
+        assert_eq!(code(read(client, at, 0..1, NOW)), Code::NotSealed);
         let end = at.plus(BYTES as u64 - 1).unwrap();
         assert_eq!(code(client.pool_write(end, &[1, 2])), Code::BadRequest);
         assert_eq!(
@@ -89,10 +97,7 @@ fn a_region_is_written_from_two_nodes_and_sealed_by_a_third() {
     clients[0].pool_free(&at.id).unwrap();
     for client in &clients {
         until("it is gone", || client.get_now(&at.id).is_none());
-        assert!(matches!(
-            code(client.pool_read_at(at, &[0..1], NOW)),
-            Code::Deleted | Code::Absent
-        ));
+        assert!(matches!(code(read(client, at, 0..1, NOW)), Code::Deleted | Code::Absent));
     }
 }
 
@@ -102,8 +107,7 @@ fn a_reader_waits_for_the_seal() {
     let at = allocate(&nodes[0].client, 100, &RegionOptions::default());
     nodes[1].client.pool_write(at, &[7; 100]).unwrap();
     thread::scope(|scope| {
-        let read = scope
-            .spawn(|| nodes[1].client.pool_read_at(at, &[10..12], LONG).map(|it| it[0].to_vec()));
+        let read = scope.spawn(|| read(&nodes[1].client, at, 10..12, LONG));
         let got = scope.spawn(|| nodes[0].client.get(&at.id, LONG).map(|it| it.data().to_vec()));
         nodes[1].client.pool_seal(&at.id).unwrap();
         assert_eq!(read.join().unwrap().unwrap(), [7, 7]);
@@ -128,7 +132,7 @@ fn wait_until_ended(node: &Node, home: &Node, at: Address, wanted: Code) {
         }
     });
     assert_eq!(code(node.client.pool_seal(&at.id)), wanted);
-    assert_eq!(code(node.client.pool_read_at(at, &[0..1], NOW)), wanted);
+    assert_eq!(code(read(&node.client, at, 0..1, NOW)), wanted);
     until("its memory is free", || home.client.status().unwrap().used_bytes < 100 << 20);
 }
 
