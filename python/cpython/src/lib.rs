@@ -426,8 +426,8 @@ unsafe fn copy_ascii(text: &[u8], room: *mut u8) -> bool {
         }
         return all < 128;
     }
-    // SAFETY: room for all of it. What the compiler cannot see may have changed the copy, so that is
-    // what is looked at.
+    // SAFETY: room for all of it. What the compiler cannot see may have changed the copy, so the
+    // copy is what it looks at.
     unsafe {
         std::ptr::copy_nonoverlapping(text.as_ptr(), room, text.len());
         std::slice::from_raw_parts(std::hint::black_box(room), text.len()).is_ascii()

@@ -33,6 +33,7 @@ use crate::movers::{Done, Movers};
 use crate::poll::{Poll, Waker};
 use crate::store::{LandingRequest, SealOptions, Store, StoreEvent};
 
+mod answers;
 mod parts;
 mod questions;
 mod regions;
@@ -506,43 +507,28 @@ impl Core {
                 self.assemblies.end((peer, transfer));
                 self.movers.end_serve(peer, transfer);
             }
-            Effect::Place { number, place } => {
-                // The connection that asked may have ended; it has room for its answer.
-                if let Some(answer) = self.questions.remove(&number) {
-                    let _ = answer.try_send(place);
-                }
-            }
             Effect::ListHere { peer, question, query } => {
                 let number = self.listings.begin(peer, question);
                 self.store.list(number, query);
             }
-            Effect::Listed { number, page, missing } => {
-                self.listings.answer(number, page, missing);
-            }
-            Effect::Verified { number, verified } => {
-                // The connection may have ended; it has room for its answer.
-                if let Some(answer) = self.verifications.remove(&number) {
-                    let _ = answer.try_send(verified);
-                }
-            }
             Effect::Describe { number, id, birth } => self.store.describe(number, &id, birth),
-            Effect::Subscribed { number } => self.subscribers.subscribed(number),
-            Effect::Notice(notice) => self.subscribers.notice(&notice),
-            Effect::NoticesLost => self.subscribers.lost(),
-            Effect::Read { number, reply } => self.reads.answered(number, reply),
             Effect::Allocate { .. }
             | Effect::WriteRegion { .. }
             | Effect::SealRegion(_)
             | Effect::EndRegion(_)
             | Effect::Region { .. } => self.region_effect(effect),
             Effect::Gather { peer, transfer, parts } => self.serve_parts((peer, transfer), parts),
-            Effect::GatherLanded { number, object } => self.gathers.landed(number, object),
-            Effect::Gathered { number, reply } => {
-                let left = self.gathers.answered(number, reply);
-                self.delete_parts(left);
-            }
             Effect::Report { group, since } => self.membership.report(group, since),
             Effect::ReportDrains(reports) => self.membership.report_drains(reports),
+            Effect::Place { .. }
+            | Effect::Listed { .. }
+            | Effect::Verified { .. }
+            | Effect::Subscribed { .. }
+            | Effect::Notice(_)
+            | Effect::NoticesLost
+            | Effect::Read { .. }
+            | Effect::GatherLanded { .. }
+            | Effect::Gathered { .. } => self.answer(effect),
         }
     }
 
