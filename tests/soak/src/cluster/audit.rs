@@ -10,6 +10,7 @@ use plasmon_etcd::{self as etcd, Options};
 use plasmon_membership::{Keys, Snapshot, snapshot};
 
 use super::history::{Expected, NameNo, Token};
+use super::homed;
 use super::load::{NAMES, Shared, delete, lock, look, name};
 use super::machine::{Machine, POLL};
 
@@ -92,6 +93,7 @@ impl<'a> Audit<'a> {
                 live.insert(number, token);
             }
         }
+        self.unnamed();
         self.copies(&live);
         self.find(until(REST_WITHIN, || self.leak(&live)));
         self.findings
@@ -218,6 +220,39 @@ impl<'a> Audit<'a> {
         });
         self.find(deleted);
         lock(&self.shared.history).settle(number, None);
+    }
+
+    /// Objects without names are where they are to be, and once they are deleted nowhere.
+    fn unnamed(&mut self) {
+        let certain = lock(&self.shared.homed).certain();
+        for id in certain {
+            for (node, client) in self.clients.iter().enumerate() {
+                let finding = until(GET_WITHIN, || {
+                    let found = homed::look(self.shared, client, &id, Instant::now());
+                    found.err().map(|error| format!("lost: {id} on node {node}: {error}"))
+                });
+                self.findings.extend(finding);
+            }
+        }
+        let finding = until(REST_WITHIN, || {
+            let mut ids = lock(&self.shared.homed).ids();
+            for client in &self.clients {
+                match homed::listed(client) {
+                    Ok(listed) => ids.extend(listed),
+                    Err(error) => return Some(error.to_string()),
+                }
+            }
+            match self.clients[0].delete(&ids) {
+                Ok(outcomes) if outcomes.iter().all(Option::is_none) => None,
+                Ok(outcomes) => {
+                    let code = outcomes.iter().flatten().next();
+                    Some(format!("objects without names are not deleted: {code:?}"))
+                }
+                Err(error) => Some(error.to_string()),
+            }
+        });
+        self.findings.extend(finding);
+        lock(&self.shared.homed).forget();
     }
 
     /// Each object has a copy that is never evicted on more than one node.

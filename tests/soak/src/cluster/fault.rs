@@ -105,6 +105,7 @@ impl Scene<'_> {
                     // What is put meanwhile may have had its copy there.
                     self.machines[node].kill()?;
                     lock(&shared.history).node_dies();
+                    lock(&shared.homed).node_dies();
                 }
                 Fault::PauseEtcd => self.etcd.pause(0),
                 Fault::KillEtcd => self.etcd.kill(0),

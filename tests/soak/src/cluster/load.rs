@@ -9,6 +9,7 @@ use plasmon_client::{Buffer, Client, Code, ConnectOptions, Error, Name, ObjectId
 use plasmon_testkit::{Random, pattern};
 
 use super::history::{History, NameNo, PutEnd, Token};
+use super::homed::{self, Homed};
 
 /// How many names there are.
 pub(super) const NAMES: usize = 24;
@@ -20,6 +21,8 @@ pub(super) const CALL_MAX: Duration = Duration::from_secs(60);
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     pub(super) history: Mutex<History>,
+    /// Objects without names.
+    pub(super) homed: Mutex<Homed>,
     /// What threads do, and since when.
     calls: Mutex<BTreeMap<usize, (String, Instant)>>,
     counts: Mutex<BTreeMap<String, u64>>,
@@ -139,7 +142,10 @@ impl Worker<'_> {
     fn step(&mut self) {
         let Some(client) = self.client() else { return };
         let number = self.random.size_below(NAMES);
-        let code = match self.random.below(100) {
+        let code = match self.random.below(125) {
+            100..110 => self.unnamed(&client, "put of objects without names", homed::put),
+            110..120 => self.unnamed(&client, "get of an object without a name", homed::get),
+            120.. => self.unnamed(&client, "delete of an object without a name", homed::delete),
             0..35 => self.put(&client, number),
             35..55 => self.get(&client, number, None),
             55..80 => {
@@ -147,7 +153,7 @@ impl Worker<'_> {
                 self.get(&client, number, Some(timeout))
             }
             80..95 => self.delete(&client, number),
-            _ => self.contains(&client, number),
+            95..100 => self.contains(&client, number),
         };
         if code.flatten() == Some(Code::Disconnected) {
             self.client = None;
@@ -215,6 +221,18 @@ impl Worker<'_> {
         let run = || client.contains(&name(number).id()).map(drop);
         let outcome = self.shared.call(self.thread, what, run)?;
         Some(self.told("contains", &outcome))
+    }
+
+    fn unnamed(
+        &mut self,
+        client: &Client,
+        what: &str,
+        run: fn(&Shared, &Client, &mut Random) -> Result<(), Error>,
+    ) -> Option<Option<Code>> {
+        let (shared, random) = (self.shared, &mut self.random);
+        let call = format!("node {}: {what}", self.node);
+        let outcome = shared.call(self.thread, call, || run(shared, client, random))?;
+        Some(self.told(what, &outcome))
     }
 
     fn told(&self, what: &str, outcome: &Result<(), Error>) -> Option<Code> {

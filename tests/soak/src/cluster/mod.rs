@@ -8,13 +8,15 @@
 //!       History ◄── after each round, when all is up again: a look at everything (audit.rs)
 //! ```
 //!
-//! An object that was acknowledged is there until it is deleted, unless as many nodes died with
-//! their memory as it had copies. Bytes are never wrong, a name never has two objects, nothing
+//! Clients put names, and objects without names, which the pool accepts later (homed.rs). An object
+//! that was acknowledged is there until it is deleted, unless as many nodes died with their memory
+//! as it had copies. Bytes are never wrong, a name never has two objects, nothing
 //! waits for ever, and no store keeps what no object needs.
 
 mod audit;
 mod fault;
 mod history;
+mod homed;
 mod load;
 mod machine;
 
