@@ -26,7 +26,9 @@ impl<D: Directory> Store<D> {
             None => match self.seat.seeks.get(id).and_then(|seek| seek.fate) {
                 Some(fate) => state_after(fate),
                 None => match self.objects.recent_ends.state(id) {
-                    Some(state @ (ObjectState::Deleted | ObjectState::CreatorDied)) => state,
+                    Some(ObjectState::CreatorDied) => ObjectState::CreatorDied,
+                    // A name may have been put again since, on any node.
+                    Some(ObjectState::Deleted) if id.home().is_some() => ObjectState::Deleted,
                     Some(ObjectState::Evicted) => ObjectState::Remote,
                     _ => ObjectState::Unreachable,
                 },

@@ -210,6 +210,22 @@ fn a_question_after_a_call_was_sent_needs_a_later_answer() {
     assert_eq!(world.calls(), [Call::Unseek(x)]);
 }
 
+/// The copy that a delete had ended here was told as the fate of its name, when the pool did not
+/// answer in time: the name had been put again on another node.
+#[test]
+fn a_name_whose_copy_was_deleted_here_may_have_been_put_again() {
+    let mut world = World::new(config());
+    let agent = world.agent(1);
+    world.vouch(agent);
+    let client = world.connect(2);
+    world.bring(agent, "x", true, false);
+    let x = free("x");
+    world.tell(agent, Told::Drop { id: x, birth: theirs() });
+    let asked = world.send(client, wait(&[x], Some(200)));
+    world.pass(201);
+    assert_eq!(world.answer_to(client, asked), states(&[Unreachable]));
+}
+
 #[test]
 fn a_more_urgent_question_is_sent_at_once() {
     let mut world = World::new(config());
