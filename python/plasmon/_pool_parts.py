@@ -31,6 +31,10 @@ def read(
 ) -> list[memoryview]:
     """Ranges of an object, each as a view of it."""
     wanted = [(offset, nbytes) for offset, nbytes in ranges]
+    for offset, nbytes in wanted:
+        if offset < 0 or nbytes < 0:
+            text = "a range is an offset and a number of bytes, neither of them negative"
+            raise ValueError(f"{text}, found {(offset, nbytes)!r}")
     if isinstance(id, Address):
         places = _native._PoolRegions.read(store, id.id, id.offset, wanted, timeout)
     else:

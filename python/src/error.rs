@@ -48,17 +48,34 @@ pub(crate) fn raised_by_columns(
     doing: &'static str,
     error: plasmon_columns::Error,
 ) -> PyErr {
+    raised_by_table(py, doing, None, error)
+}
+
+/// The same of a table that a caller may know by a name.
+pub(crate) fn raised_by_table(
+    py: Python<'_>,
+    doing: &'static str,
+    name: Option<&str>,
+    error: plasmon_columns::Error,
+) -> PyErr {
     use plasmon_columns::Error as E;
+    let named = |error: Error| match name {
+        Some(name) => raised(py, &error.with_name(name)),
+        None => raised(py, &error),
+    };
+    let about = |code, detail: String| Error::new(code, doing).with_detail(detail);
     match error {
-        E::Store(error) => raised(py, &error),
+        E::Store(error) => named(error),
         E::Type { .. } => PyTypeError::new_err(error.to_string()),
         E::Unsupported(_) => PyNotImplementedError::new_err(error.to_string()),
         E::Shape(_) => PyValueError::new_err(error.to_string()),
         E::Overflow { .. } => PyOverflowError::new_err(error.to_string()),
-        E::Corrupt { id, detail } => {
-            raised(py, &Error::new(Code::Corrupt, doing).with_id(id).with_detail(detail))
+        E::NoTable { id, found } => {
+            let detail = format!("it holds {found}, not a table: get it as what it is");
+            named(about(Code::BadRequest, detail).with_id(id))
         }
-        other => raised(py, &Error::new(other.code(), doing).with_detail(other.to_string())),
+        E::Corrupt { id, detail } => named(about(Code::Corrupt, detail).with_id(id)),
+        other => named(about(other.code(), other.to_string())),
     }
 }
 

@@ -18,7 +18,7 @@ use pyo3::types::{PyCapsule, PyInt, PyString};
 use crate::arguments::{GetTimeout, get_timeout, label, many_ids, one_id};
 use crate::arrow_read::stream_of;
 use crate::buffer::Buffer;
-use crate::error::{exception, raised, raised_by_columns};
+use crate::error::{exception, raised, raised_by_table};
 use crate::interrupt::{ask, call};
 use crate::store::Store;
 
@@ -158,12 +158,10 @@ impl PoolParts {
     ) -> PyResult<PoolTable> {
         let (object, limit) = (one_id(id, namespace)?, limit(timeout)?);
         let opened = call(py, || ObjectTable::open(store.client(), object, limit))?;
-        let table = opened.map_err(|error| match error {
-            plasmon_columns::Error::Store(error) => named(py, id, namespace, error),
-            other => raised_by_columns(py, READING, other),
-        })?;
+        let name = label(id, namespace);
+        let table = opened.map_err(|error| raised_by_table(py, READING, name.as_deref(), error))?;
         let (is_trusted, level) = (store.trusted, store.client().level());
-        Ok(PoolTable { table: Mutex::new(table), is_trusted, level })
+        Ok(PoolTable { table: Mutex::new(table), name, is_trusted, level })
     }
 }
 
@@ -215,6 +213,7 @@ impl PoolStream {
 #[derive(Debug)]
 pub(crate) struct PoolTable {
     table: Mutex<ObjectTable>,
+    name: Option<String>,
     is_trusted: bool,
     level: plasmon_client::Level,
 }
@@ -232,6 +231,10 @@ impl PoolTable {
     fn places(&self, columns: Vec<Bound<'_, PyAny>>) -> PyResult<Vec<usize>> {
         let table = self.table.try_lock().map_err(|_| in_use())?;
         let fields = table.schema().fields();
+        let object = match &self.name {
+            Some(name) => format!("{name:?}"),
+            None => table.id().to_string(),
+        };
         let place = |column: Bound<'_, PyAny>| -> PyResult<usize> {
             if let Ok(name) = column.cast::<PyString>() {
                 let name = name.to_str()?;
@@ -239,13 +242,12 @@ impl PoolTable {
                 return match (found.next(), found.next()) {
                     (Some(at), None) => Ok(at),
                     (None, _) => {
-                        let text =
-                            format!("the table of object {} has no column {name:?}", table.id());
+                        let text = format!("the table of object {object} has no column {name:?}");
                         Err(PyKeyError::new_err(text))
                     }
                     _ => Err(PyKeyError::new_err(format!(
-                        "the table of object {} has several columns {name:?}: give their numbers",
-                        table.id(),
+                        "the table of object {object} has several columns {name:?}: give their \
+                         numbers",
                     ))),
                 };
             }
@@ -257,7 +259,8 @@ impl PoolTable {
             let from_end = if at < 0 { at + fields.len() as isize } else { at };
             usize::try_from(from_end).ok().filter(|at| *at < fields.len()).ok_or_else(|| {
                 let count = fields.len();
-                PyIndexError::new_err(format!("there is no column {at} among {count}"))
+                let text = format!("the table of object {object} has no column {at}, but {count}");
+                PyIndexError::new_err(text)
             })
         };
         columns.into_iter().map(place).collect()
@@ -284,7 +287,8 @@ impl PoolTable {
         };
         let read = call(py, read)?.ok_or_else(in_use)?;
         let stream = read.and_then(plasmon_columns::into_reader).and_then(stream_of);
-        let stream = stream.map_err(|error| raised_by_columns(py, READING, error))?;
+        let name = self.name.as_deref();
+        let stream = stream.map_err(|error| raised_by_table(py, READING, name, error))?;
         PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
     }
 }

@@ -133,12 +133,17 @@ def test_what_cannot_be_read_says_so_at_once(nodes):
             store.pool.read_columns("@parts:nothing", ["a"])
         with pytest.raises(plasmon.Absent):
             next(store.pool.stream("@parts:nothing"))
-        with pytest.raises(plasmon.Corrupt):
+        with pytest.raises(plasmon.BadRequest, match=f'"{name}" .*holds bytes, not a table'):
             store.pool.read_columns(name, ["a"])
         with pytest.raises(plasmon.BadRequest):
             store.pool.stream(name, window=0)
-        with pytest.raises(OverflowError):
-            store.pool.read(name, [(-1, 1)])
+        for wrong in ((-1, 1), (1, -1)):
+            with pytest.raises(ValueError, match="neither of them negative, found"):
+                store.pool.read(name, [wrong])
+        with pytest.raises(plasmon.BadRequest, match="the store of one node"):
+            store.pool.where("parts")
+        with pytest.raises(plasmon.Exists, match=f'putting object "{name}"'):
+            store.put(b"again", name=name)
     assert time.monotonic() - begin < DEADLINE_S
     with pytest.raises(plasmon.TimedOut):
         nodes.two.pool.read("@parts:nothing", [(0, 1)], timeout=0.3)

@@ -6,7 +6,7 @@ use std::io;
 use plasmon_proto::frame::BadFrame;
 use plasmon_proto::message::Failure;
 use plasmon_proto::object::ObjectState;
-use plasmon_proto::{Code, ObjectId};
+use plasmon_proto::{Code, Name, ObjectId};
 
 /// What every operation of the client gives back.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -95,6 +95,17 @@ impl Error {
     pub fn with_id(mut self, id: ObjectId) -> Self {
         self.0.id = Some(id);
         self
+    }
+
+    /// Adds the name by which a caller knows the object, unless the error is about another one,
+    /// such as an earlier put that is found to be refused now.
+    pub(crate) fn naming(self, name: Option<&Name>) -> Self {
+        match name {
+            Some(name) if self.id().is_none_or(|id| id == name.id()) => {
+                self.with_name(name.to_string())
+            }
+            _ => self,
+        }
     }
 
     /// The same error, with the object as its caller named it.
@@ -244,6 +255,20 @@ mod tests {
         assert!(text.contains("the store is full"), "{text}");
         assert!(text.contains("wanted 10, found 5"), "{text}");
         assert!(text.ends_with(Code::StoreFull.advice()), "{text}");
+    }
+
+    /// A put of a name said of a name in use which id it has, and not the name.
+    #[test]
+    fn an_error_names_its_own_object() {
+        let name = Name::new("", "@prod:sales").unwrap();
+        let error = || Error::new(Code::Exists, "putting object");
+        let own = error().with_id(name.id()).naming(Some(&name)).to_string();
+        assert!(own.starts_with("putting object \"@prod:sales\" ("), "{own}");
+        let none = error().naming(Some(&name)).to_string();
+        assert!(none.starts_with("putting object \"@prod:sales\":"), "{none}");
+        let other = error().with_id(ObjectId::new([0xab; 20])).naming(Some(&name)).to_string();
+        assert!(other.starts_with("putting object abab"), "{other}");
+        assert!(error().naming(None).to_string().starts_with("putting object:"));
     }
 
     #[test]

@@ -110,7 +110,7 @@ fn pool_attributes(
     let refused = |code, detail| {
         let error = Error::new(code, doing).with_detail(detail);
         let error = chosen.into_iter().fold(error, Error::with_id);
-        Err(options.name.iter().fold(error, |error, name| error.with_name(name.to_string())))
+        Err(error.naming(options.name.as_ref()))
     };
     let is_named = chosen.is_some_and(|id| id.is_pooled());
     if options.pool && !is_named && chosen.is_some() {

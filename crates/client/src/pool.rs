@@ -36,6 +36,10 @@ const PROBE_PAUSE: Duration = Duration::from_millis(50);
 /// Where an object is.
 pub(crate) fn place(store: &Path, id: ObjectId) -> Result<ObjectPlace> {
     const DOING: &str = "asking where an object is";
+    if !id.is_pooled() {
+        let detail = "it belongs to the store of one node; names of a pool begin with @";
+        return Err(Error::new(Code::BadRequest, DOING).with_id(id).with_detail(detail));
+    }
     let ask = || match Door::open(store, DOING)?.ask(&Request::Where(id))? {
         Reply::Where(place) => Ok(place),
         _ => Err(Error::unexpected(DOING)),

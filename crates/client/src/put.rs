@@ -38,6 +38,10 @@ const COPY_LOCKED_BYTES: u64 = 4 << 10;
 
 impl Process {
     pub(crate) fn put(&self, data: &[&[u8]], options: &PutOptions) -> Result<ObjectId> {
+        self.put_whole(data, options).map_err(|error| error.naming(options.name.as_ref()))
+    }
+
+    fn put_whole(&self, data: &[&[u8]], options: &PutOptions) -> Result<ObjectId> {
         let bytes = data.iter().map(|part| part.len() as u64).sum();
         let plan = Plan::new(PUTTING, bytes, options)?;
         let payload = Payload { data, metadata: &options.metadata, attributes: &plan.attributes };
@@ -251,6 +255,16 @@ impl Process {
     }
 
     pub(crate) fn create(
+        &self,
+        store: &Client,
+        data_bytes: u64,
+        options: &PutOptions,
+    ) -> Result<Writer> {
+        let created = self.create_whole(store, data_bytes, options);
+        created.map_err(|error| error.naming(options.name.as_ref()))
+    }
+
+    fn create_whole(
         &self,
         store: &Client,
         data_bytes: u64,

@@ -37,7 +37,15 @@ pub enum Error {
     /// The columns of a table do not fit each other, or the schema.
     #[error("{0}")]
     Shape(String),
-    /// The object holds no Arrow data, or broken data.
+    /// The object holds a value that is not a table: get it as what it is.
+    #[error("object {id} holds {found}, not a table: get it as what it is")]
+    NoTable {
+        /// The object.
+        id: plasmon_proto::ObjectId,
+        /// What it holds.
+        found: &'static str,
+    },
+    /// The object holds broken data.
     #[error("object {id} cannot be read as Arrow data: {detail}")]
     Corrupt {
         /// The object.
@@ -69,7 +77,9 @@ impl Error {
     pub fn code(&self) -> Code {
         match self {
             Self::Store(error) => error.code(),
-            Self::Arrow(_) | Self::Type { .. } | Self::Shape(_) => Code::BadRequest,
+            Self::Arrow(_) | Self::Type { .. } | Self::Shape(_) | Self::NoTable { .. } => {
+                Code::BadRequest
+            }
             Self::Unsupported(_) => Code::Unsupported,
             Self::Overflow { .. } => Code::LimitReached,
             Self::Corrupt { .. } => Code::Corrupt,

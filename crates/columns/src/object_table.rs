@@ -50,7 +50,7 @@ impl ObjectTable {
                 let (store, members) = (store.clone(), HashMap::new());
                 (ObjectSource::Composite { store, found, data, members }, Buffer::default())
             }
-            other => return Err(broken(format!("it holds a value of kind {other}"))),
+            other => return Err(Error::NoTable { id, found: tag::in_words(other) }),
         };
         let table = PartialTable::open(source, first).map_err(|error| about(id, error))?;
         Ok(Self { id, table, metadata })

@@ -41,7 +41,7 @@ pub fn read_with(
             let found = Composite::decode(&data).map_err(|bad| broken(bad.to_string()))?;
             composed(object.store(), &found, &data, &broken)?
         }
-        other => return Err(broken(format!("it holds a value of kind {other}"))),
+        other => return Err(Error::NoTable { id: object.id(), found: tag::in_words(other) }),
     };
     decode(&stream, checks).map_err(|error| broken(format!("its Arrow stream is broken: {error}")))
 }

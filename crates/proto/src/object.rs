@@ -336,6 +336,18 @@ pub mod tag {
     pub const PYTHON: u8 = 3;
     /// A column or table built in place: the descriptor of a composite object.
     pub const COMPOSITE: u8 = 4;
+
+    /// A kind of value in words.
+    pub fn in_words(tag: u8) -> &'static str {
+        match tag {
+            RAW => "bytes",
+            ARROW_STREAM => "table",
+            NDARRAY => "array",
+            PYTHON => "python",
+            COMPOSITE => "table in parts",
+            _ => "unknown",
+        }
+    }
 }
 
 /// A description of one object, for listings.

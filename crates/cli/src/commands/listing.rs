@@ -8,10 +8,10 @@ use plasmon_proto::object::ObjectInfo;
 use serde_json::{Value, json};
 
 use crate::arguments::{List, Order};
-use crate::formats;
 use crate::output::{Output, age, bytes, duration, now_ms};
 use crate::pattern::is_pattern;
 use crate::target::name_of;
+use plasmon_proto::object::tag;
 
 /// The filter of a namespace and a prefix.
 pub(super) fn filter(namespace: Option<&str>, prefix: Option<&str>) -> Filter {
@@ -156,7 +156,7 @@ fn long(objects: &[ObjectInfo], output: &Output) -> String {
         vec![
             name_of(object),
             object.state.key().to_owned(),
-            formats::kind(object.traits.tag).to_owned(),
+            tag::in_words(object.traits.tag).to_owned(),
             bytes(object.sizes.data + object.sizes.metadata),
             object.pins.to_string(),
             duration(now_ms().saturating_sub(object.created_ms)),
@@ -178,7 +178,7 @@ pub(super) fn short(objects: &[ObjectInfo], output: &Output) -> String {
     let row = |object: &ObjectInfo| {
         vec![
             cut(name_of(object), name_max),
-            formats::kind(object.traits.tag).replace(" in parts", ""),
+            tag::in_words(object.traits.tag).replace(" in parts", ""),
             object.state.key().to_owned(),
             bytes(object.sizes.data + object.sizes.metadata),
             age(now_ms().saturating_sub(object.created_ms)),
@@ -233,7 +233,7 @@ pub(super) fn document(object: &ObjectInfo) -> Value {
         "name": object.name.as_ref().map(|name| &name.text),
         "namespace": object.name.as_ref().map(|name| &name.namespace),
         "state": object.state.key(),
-        "kind": formats::kind(object.traits.tag),
+        "kind": tag::in_words(object.traits.tag),
         "data_bytes": object.sizes.data,
         "metadata_bytes": object.sizes.metadata,
         "policy": policy(object.traits.policy),

@@ -112,7 +112,7 @@ fn object(
     let object = Target::find(&store, name)?;
     let buffer = store.get_existing(&object.id).map_err(|error| object.failure(&store, error))?;
     if !matches!(buffer.tag(), tag::ARROW_STREAM | tag::COMPOSITE) {
-        bail!("the object holds {}, not a table", formats::kind(buffer.tag()));
+        bail!("the object holds {}, not a table", tag::in_words(buffer.tag()));
     }
     let (schema, batches) = plasmon_columns::read(&buffer)?;
     // A table in parts has its bytes in other objects, and some of them may be compressed.

@@ -6,9 +6,10 @@ use plasmon_proto::Code;
 use plasmon_proto::object::{ObjectInfo, ObjectState};
 
 use crate::commands::listing::{document, policy};
-use crate::formats::{self, Shape};
+use crate::formats::Shape;
 use crate::output::{Output, bytes, count, duration, now_ms};
 use crate::target::{Target, name_of};
+use plasmon_proto::object::tag;
 
 /// Columns of a table that are listed; `--json` has all.
 const COLUMNS_SHOWN_MAX: usize = 40;
@@ -50,7 +51,7 @@ fn rows(object: &ObjectInfo) -> Vec<(&'static str, String)> {
         ("id", object.id.to_string()),
         ("name", name_of(object)),
         ("state", object.state.key().to_owned()),
-        ("kind", formats::kind(object.traits.tag).to_owned()),
+        ("kind", tag::in_words(object.traits.tag).to_owned()),
         ("data", format!("{} ({} bytes)", bytes(object.sizes.data), object.sizes.data)),
         ("metadata", format!("{} bytes", object.sizes.metadata)),
         ("policy", policy(object.traits.policy).to_owned()),

@@ -141,7 +141,7 @@ pub(crate) fn save(
 fn refuse(kind: FileType, tag_found: u8) -> Result<()> {
     bail!(
         "the object is of kind {}, which cannot be written as {}: {}",
-        self::kind(tag_found),
+        tag::in_words(tag_found),
         kind.key(),
         ways(tag_found)
     )
@@ -172,18 +172,6 @@ pub(crate) fn save_table(
         writer.write(batch)?;
     }
     writer.finish()
-}
-
-/// The kind of value in words.
-pub(crate) fn kind(tag_found: u8) -> &'static str {
-    match tag_found {
-        tag::RAW => "bytes",
-        tag::ARROW_STREAM => "table",
-        tag::NDARRAY => "array",
-        tag::PYTHON => "python",
-        tag::COMPOSITE => "table in parts",
-        _ => "unknown",
-    }
 }
 
 #[cfg(test)]
