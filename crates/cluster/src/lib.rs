@@ -74,6 +74,7 @@
 #![forbid(unsafe_code)]
 
 mod admission;
+pub mod adoption;
 pub mod brake;
 pub mod codec;
 pub mod drain;

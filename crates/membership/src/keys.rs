@@ -2,7 +2,10 @@
 
 use plasmon_cluster::{NodeUuid, Slot};
 use plasmon_proto::cluster_address::is_cluster_name;
-use plasmon_proto::limits::CLUSTER_NAME_BYTES_MAX;
+use plasmon_proto::limits::{CLUSTER_NAME_BYTES_MAX, NAMESPACE_BYTES_MAX};
+
+/// What the keys of namespaces begin with.
+const ADOPTED: &str = "adopted/";
 
 /// One start of one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -57,6 +60,8 @@ pub enum Key {
     Reports(Life),
     /// What it reports of draining nodes.
     Drains(Life),
+    /// How far it is with namespaces that have ended.
+    Swept(Life),
     /// Why a node takes no part.
     Refused(Life),
     /// Why no node is given up, as the node that leads says.
@@ -90,6 +95,7 @@ impl Keys {
             Key::Member(life) => format!("members/{}", life.text()),
             Key::Reports(life) => format!("reports/{}", life.text()),
             Key::Drains(life) => format!("drains/{}", life.text()),
+            Key::Swept(life) => format!("swept/{}", life.text()),
             Key::Refused(life) => format!("refused/{}", life.text()),
             Key::Alarm => "alarm".to_owned(),
             Key::Command(slot) => format!("commands/{slot}"),
@@ -97,7 +103,19 @@ impl Keys {
         format!("{}{name}", self.prefix).into_bytes()
     }
 
-    /// What this key is; `None` for keys of later versions.
+    /// The key of a namespace that programs adopt.
+    pub fn of_namespace(&self, namespace: &str) -> Vec<u8> {
+        format!("{}{ADOPTED}{namespace}", self.prefix).into_bytes()
+    }
+
+    /// The namespace whose key this is.
+    pub fn namespace_of(&self, key: &[u8]) -> Option<String> {
+        let name = key.strip_prefix(self.prefix())?.strip_prefix(ADOPTED.as_bytes())?;
+        let is_valid = (1..=NAMESPACE_BYTES_MAX).contains(&name.len());
+        String::from_utf8(name.to_vec()).ok().filter(|_| is_valid)
+    }
+
+    /// What this key is; `None` for one of a namespace, and for keys of later versions.
     pub fn parse(&self, key: &[u8]) -> Option<Key> {
         let name = key.strip_prefix(self.prefix())?;
         let life = |kind: &str| name.strip_prefix(kind.as_bytes()).map(Life::parse);
@@ -112,6 +130,7 @@ impl Keys {
                 .map(|life| life.map(Key::Member))
                 .or_else(|| life("reports/").map(|life| life.map(Key::Reports)))
                 .or_else(|| life("drains/").map(|life| life.map(Key::Drains)))
+                .or_else(|| life("swept/").map(|life| life.map(Key::Swept)))
                 .or_else(|| life("refused/").map(|life| life.map(Key::Refused)))
                 .or_else(|| {
                     name.strip_prefix(b"commands/").map(|text| slot(text).map(Key::Command))
@@ -153,6 +172,7 @@ mod tests {
             Key::Member(life),
             Key::Reports(life),
             Key::Drains(life),
+            Key::Swept(life),
             Key::Refused(life),
             Key::Alarm,
             Key::Command(Slot(0)),
@@ -169,6 +189,16 @@ mod tests {
         ] {
             assert_eq!(keys.parse(other.as_bytes()), None, "{other}");
         }
+        for namespace in ["@app", "@a/b:c", "@ä"] {
+            let key = keys.of_namespace(namespace);
+            assert_eq!(keys.namespace_of(&key).as_deref(), Some(namespace));
+            assert_eq!(keys.parse(&key), None);
+        }
+        for other in ["/plasmon/prod/adopted/", "/plasmon/prod/map", "/plasmon/x/adopted/@a"] {
+            assert_eq!(keys.namespace_of(other.as_bytes()), None, "{other}");
+        }
+        let long = keys.of_namespace(&"x".repeat(NAMESPACE_BYTES_MAX + 1));
+        assert_eq!(keys.namespace_of(&long), None);
         assert_eq!(keys.parse(b"/plasmon/production/map"), None);
         assert!(Keys::new("a/b").is_err(), "it would name the keys of another pool");
         let long = format!("/plasmon/prod/members/{}.+000000000000007", "ab".repeat(16));

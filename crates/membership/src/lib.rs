@@ -26,6 +26,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod adoptions;
 pub mod commands;
 pub mod drains;
 pub mod keys;

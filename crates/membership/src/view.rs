@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use plasmon_cluster::adoption::Progress;
 use plasmon_cluster::leader::Activation;
 use plasmon_cluster::{DrainReport, Map, Member, Slot};
 use plasmon_etcd::{Change, KeyValue, LeaseId, Listing};
 
+use crate::adoptions::{self, Adoption};
 use crate::commands::{self, Entry, Order};
 use crate::drains;
 use crate::keys::{Key, Keys, Life};
@@ -54,6 +56,18 @@ pub struct View {
     /// Why no node is given up, as the node that leads says.
     pub alarm: Option<String>,
     commands: BTreeMap<Slot, (i64, Entry)>,
+    /// Namespaces that programs have adopted. Another allocation after each change of one.
+    pub adoptions: Arc<BTreeMap<String, SeenAdoption>>,
+    progress: BTreeMap<Life, Progress>,
+}
+
+/// What is known of a namespace, and the revision in which it was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SeenAdoption {
+    /// What is known.
+    pub adoption: Adoption,
+    /// When it was written.
+    pub revision: i64,
 }
 
 /// A member that holds a lease.
@@ -87,6 +101,18 @@ impl View {
     }
 
     fn put(&mut self, keys: &Keys, kv: &KeyValue) -> Option<Arc<Map>> {
+        if let Some(namespace) = keys.namespace_of(&kv.key) {
+            let adoptions = Arc::make_mut(&mut self.adoptions);
+            let revision = kv.mod_revision;
+            match adoptions::decode(&kv.value) {
+                Some(adoption) => {
+                    adoptions.insert(namespace, SeenAdoption { adoption, revision });
+                }
+                // Whatever it is, it is not what it replaced.
+                None => _ = adoptions.remove(&namespace),
+            }
+            return None;
+        }
         match keys.parse(&kv.key)? {
             Key::Id => self.id = Some(kv.value.clone()),
             Key::Secret => {}
@@ -109,6 +135,9 @@ impl View {
             }
             Key::Drains(life) => {
                 self.drains.insert(life, drains::decode(&kv.value)?);
+            }
+            Key::Swept(life) => {
+                self.progress.insert(life, adoptions::decode_progress(&kv.value)?);
             }
             Key::Refused(life) => {
                 let reason = String::from_utf8_lossy(&kv.value).into_owned();
@@ -143,6 +172,10 @@ impl View {
     }
 
     fn delete(&mut self, keys: &Keys, key: &[u8]) {
+        if let Some(namespace) = keys.namespace_of(key) {
+            Arc::make_mut(&mut self.adoptions).remove(&namespace);
+            return;
+        }
         match keys.parse(key) {
             Some(Key::Id) => self.id = None,
             Some(Key::Map) => self.bad_map = Some("it was deleted".to_owned()),
@@ -150,6 +183,7 @@ impl View {
             Some(Key::Member(life)) => _ = self.members.remove(&life),
             Some(Key::Reports(life)) => _ = self.reports.remove(&life),
             Some(Key::Drains(life)) => _ = self.drains.remove(&life),
+            Some(Key::Swept(life)) => _ = self.progress.remove(&life),
             Some(Key::Refused(life)) => _ = self.refusals.remove(&life),
             Some(Key::Alarm) => self.alarm = None,
             Some(Key::Command(slot)) => _ = self.commands.remove(&slot),
@@ -189,6 +223,13 @@ impl View {
         self.drains.iter().filter_map(of_node).flatten().collect()
     }
 
+    /// How far the nodes of this map are with namespaces that have ended.
+    pub fn progress(&self, map: &Map) -> BTreeMap<Slot, Progress> {
+        let of_node =
+            |(life, progress): (&Life, &Progress)| Some((slot_of(map, *life)?, *progress));
+        self.progress.iter().filter_map(of_node).collect()
+    }
+
     /// What operators want, with the revisions in which they wrote it.
     pub fn commands(&self) -> impl Iterator<Item = (i64, Slot, Order)> {
         self.commands.iter().filter_map(|(slot, (revision, entry))| match entry {
@@ -221,6 +262,7 @@ fn slot_of(map: &Map, life: Life) -> Option<Slot> {
 
 #[cfg(test)]
 mod tests {
+    use plasmon_cluster::adoption::Adopter;
     use plasmon_cluster::leader::{Leader, OUT_AFTER_MS, Observation};
     use plasmon_cluster::{Epoch, GroupNo, NodeUuid, ProtocolRange};
 
@@ -315,6 +357,35 @@ mod tests {
         assert_eq!(view.alarm.as_deref(), Some("two"));
         view.apply(&keys, &Change::Deleted(keys.of(Key::Alarm)));
         assert_eq!(view.alarm, None);
+    }
+
+    #[test]
+    fn adoptions_come_and_go_and_a_change_of_one_is_another_allocation() {
+        let keys = Keys::new("p").unwrap();
+        let mut view = View::default();
+        let put = |value: &[u8], revision| {
+            Change::Put(kv(keys.of_namespace("@app"), value.to_vec(), revision))
+        };
+        let adopter = Adopter { node: life(1).uuid, boot: 2, session: 3 };
+        for (adoption, revision) in [(Adoption::Adopted(adopter), 4), (Adoption::Ended, 5)] {
+            let before = view.adoptions.clone();
+            view.apply(&keys, &put(&adoptions::encode(&adoption), revision));
+            assert!(!Arc::ptr_eq(&before, &view.adoptions));
+            assert_eq!(view.adoptions["@app"], SeenAdoption { adoption, revision });
+        }
+        let before = view.adoptions.clone();
+        view.apply(&keys, &Change::Put(kv(keys.of(Key::Alarm), b"two".to_vec(), 6)));
+        assert!(Arc::ptr_eq(&before, &view.adoptions));
+        view.apply(&keys, &put(b"?", 7));
+        assert!(view.adoptions.is_empty());
+        view.apply(&keys, &put(&adoptions::encode(&Adoption::Ended), 8));
+        view.apply(&keys, &Change::Deleted(keys.of_namespace("@app")));
+        assert!(view.adoptions.is_empty());
+
+        let map = Map::default();
+        let progress = adoptions::encode_progress(Progress { seen: 9, swept: 8 });
+        view.apply(&keys, &Change::Put(kv(keys.of(Key::Swept(life(1))), progress, 9)));
+        assert!(view.progress(&map).is_empty(), "the node is not in the map");
     }
 
     #[test]
