@@ -3,6 +3,7 @@
 use plasmon_proto::message::{ExtentId, Filter, Landing, Request};
 use plasmon_proto::object::{Sizes, Traits};
 use plasmon_proto::pool::{Birth, Fate, Refusal, Slot, Told};
+use plasmon_proto::pool_adoption::{AdoptionRefusal, AdoptionTold, NamespaceState};
 use plasmon_proto::pool_listing::ListQuery;
 use plasmon_proto::{Attributes, Name, ObjectId, Policy};
 
@@ -73,7 +74,10 @@ pub fn any(input: &mut Input<'_>, serials: &[u64]) -> Request {
             0 => Request::Grow { id: one, bytes: input.word() },
             _ => Request::SealGrown { id: one, data: input.word() },
         },
-        25 => Request::Adopt { namespace: "ns".to_owned(), bytes_max: input.byte().into() },
+        25 => {
+            let namespace = ["ns", "@ns"][input.below(2)].to_owned();
+            Request::Adopt { namespace, bytes_max: input.byte().into() }
+        }
         26 => Request::Slot { id: one },
         27 => Request::OpenSpilled { id: one },
         _ => rare(input, ids),
@@ -81,7 +85,7 @@ pub fn any(input: &mut Input<'_>, serials: &[u64]) -> Request {
 }
 
 fn rare(input: &mut Input<'_>, ids: Vec<ObjectId>) -> Request {
-    match input.below(13) {
+    match input.below(15) {
         0 => Request::Status,
         1 => Request::Sync,
         2 => Request::DeleteUnused { ids },
@@ -116,6 +120,11 @@ fn rare(input: &mut Input<'_>, ids: Vec<ObjectId>) -> Request {
             after: (input.byte() % 2 == 0).then(|| pooled_id(input)),
         }),
         11 => Request::Describe { id: pooled_id(input), birth: birth(input) },
+        12 => Request::EndAdoption { namespace: ["ns", "@ns"][input.below(2)].to_owned() },
+        13 => {
+            let told = (0..input.below(4)).map(|_| told_of_adoptions(input)).collect();
+            Request::TellAdoptions { told }
+        }
         _ => Request::Share { bytes: input.word() },
     }
 }
@@ -129,6 +138,27 @@ pub fn pooled_id(input: &mut Input<'_>) -> ObjectId {
 fn birth(input: &mut Input<'_>) -> Birth {
     let (slot, boot) = (Slot(input.below(3) as u16), input.below(2) as u64);
     Birth { slot, boot, serial: input.byte().into() }
+}
+
+/// What the pool daemon might say of namespaces.
+fn told_of_adoptions(input: &mut Input<'_>) -> AdoptionTold {
+    match input.below(3) {
+        0 => {
+            let states = [
+                NamespaceState::Free,
+                NamespaceState::AdoptedHere(input.byte().into()),
+                NamespaceState::AdoptedElsewhere,
+                NamespaceState::Ended,
+            ];
+            let state = states[input.below(4)];
+            AdoptionTold::Namespace { namespace: "@ns".to_owned(), state }
+        }
+        1 => AdoptionTold::Revision(input.byte().into()),
+        _ => {
+            let result = [Ok(()), Err(AdoptionRefusal::Exists)][input.below(2)].clone();
+            AdoptionTold::Answer { number: input.byte().into(), result }
+        }
+    }
 }
 
 /// What the pool daemon might answer.

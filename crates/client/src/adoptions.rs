@@ -15,6 +15,11 @@ impl Adoptions {
         self.lock().insert(namespace.to_owned(), bytes_max);
     }
 
+    /// The process has ended an adoption.
+    pub(crate) fn remove(&self, namespace: &str) {
+        self.lock().remove(namespace);
+    }
+
     /// Tells a daemon that may be another one which namespaces are this process's. It reads that
     /// before the end of this connection, so there is no need to wait for the answers.
     pub(crate) fn requests(&self) -> Vec<Request> {

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, Weak};
 use std::thread;
 use std::time::Duration;
 
+use plasmon_proto::id::POOLED_PREFIX;
 use plasmon_proto::limits::CLIENT_NAME_BYTES_MAX;
 use plasmon_proto::message::{Reply, Request};
 use plasmon_proto::request::Cost;
@@ -307,8 +308,18 @@ impl Connection {
     pub(crate) fn adopt(&self, namespace: &str, bytes_max: u64) -> Result<()> {
         let request = Request::Adopt { namespace: namespace.to_owned(), bytes_max };
         self.command("adopting a namespace", request)?;
-        self.adoptions.insert(namespace, bytes_max);
+        // The pool remembers its own, and may have ended it by then.
+        if !namespace.starts_with(POOLED_PREFIX) {
+            self.adoptions.insert(namespace, bytes_max);
+        }
         Ok(())
+    }
+
+    /// Is not the parent of a namespace any more.
+    pub(crate) fn end_adoption(&self, namespace: &str) -> Result<()> {
+        self.adoptions.remove(namespace);
+        let request = Request::EndAdoption { namespace: namespace.to_owned() };
+        self.command("ending the adoption of a namespace", request)
     }
 
     /// Ends the connection.

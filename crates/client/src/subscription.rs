@@ -197,7 +197,7 @@ fn take_push(push: Push, queue: &mut Queue) {
         }
         Push::NoticesLost(count) => queue.push_back((Notification::Lost(count), None)),
         // Only the pool daemon is told these.
-        Push::Calls(_) => {}
+        Push::Calls(_) | Push::Adoption(_) => {}
     }
 }
 

@@ -389,6 +389,7 @@ fn a_subscriber_is_notified_of_everything_in_order() {
                 Push::NoticesLost(count) => panic!("lost {count}"),
                 Push::NamedNotices(_) => panic!("notices of no pool"),
                 Push::Calls(calls) => panic!("calls to no pool daemon: {calls:?}"),
+                Push::Adoption(call) => panic!("a call to no pool daemon: {call:?}"),
             }
         }
     }

@@ -15,6 +15,7 @@ use std::os::fd::BorrowedFd;
 use plasmon_cluster::Slot;
 use plasmon_pool::event::Description;
 use plasmon_pool::{Birth, Call, Content, Ticket, Told};
+use plasmon_proto::pool_adoption::{AdoptionCall, AdoptionTold};
 use plasmon_proto::pool_listing::{ListQuery, ListedPage};
 use plasmon_proto::{Code, ObjectId};
 
@@ -42,6 +43,9 @@ pub trait Store: Send {
 
     /// What the node tells: answers to calls, and what is to happen to copies.
     fn tell(&mut self, told: Told);
+
+    /// What is known of namespaces that programs adopt, and answers to what the store said of them.
+    fn tell_adoptions(&mut self, _told: Vec<AdoptionTold>) {}
 
     /// Sends what it was told. The core calls this at the end of each turn.
     fn flush(&mut self);
@@ -121,6 +125,8 @@ pub struct SealOptions {
 pub enum StoreEvent {
     /// Something happened there, or clients want something.
     Call(Call),
+    /// A client adopts a namespace, or its session is over.
+    Adoption(AdoptionCall),
     /// Every copy that was there when the node began has been told.
     Ready,
     /// The memory for a copy, of exactly the bytes of its content; `None` where there is no room.
@@ -153,6 +159,7 @@ impl std::fmt::Debug for StoreEvent {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Call(call) => f.debug_tuple("Call").field(call).finish(),
+            Self::Adoption(call) => f.debug_tuple("Adoption").field(call).finish(),
             Self::Ready => f.write_str("Ready"),
             Self::Sealed(id, is_sealed) => {
                 f.debug_tuple("Sealed").field(id).field(is_sealed).finish()

@@ -3,18 +3,22 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends at what it does not expect")]
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
+use plasmon_cluster::adoption::Progress;
 use plasmon_cluster::{Epoch, Map, NodeState, ProtocolRange};
 use plasmon_etcd::{Client, Operation, Options};
+use plasmon_membership::adoptions::Adoption;
 use plasmon_membership::commands::{Entry, Order, decode, encode};
 use plasmon_membership::{Key, Keys};
 use plasmon_poold::clock::now_ms;
 use plasmon_poold::identity::{self, Identity};
-use plasmon_poold::membership::{Error, Event, Membership, Settings};
+use plasmon_poold::membership::{Error, Event, KnownAdoptions, Membership, Settings};
+use plasmon_proto::pool_adoption::AdoptionRefusal;
 use plasmon_testkit::{Etcd, TEST_TIMEOUT};
 use tempfile::TempDir;
 
@@ -31,6 +35,8 @@ struct Node {
     lease_until_ms: Option<u64>,
     refusal: Option<String>,
     leads: bool,
+    known: KnownAdoptions,
+    answers: BTreeMap<u64, Result<(), AdoptionRefusal>>,
 }
 
 impl Node {
@@ -54,7 +60,9 @@ impl Node {
         let sink = Arc::new(move |event| _ = sender.send(event));
         let membership = Membership::start(settings, Identity::open(folder, name)?, sink)?;
         let (map, lease_until_ms, refusal) = (Arc::new(Map::default()), None, None);
-        Ok(Self { membership, events, map, lease_until_ms, refusal, leads: false })
+        let (known, answers) = (KnownAdoptions::default(), BTreeMap::new());
+        let leads = false;
+        Ok(Self { membership, events, map, lease_until_ms, refusal, leads, known, answers })
     }
 
     /// Takes what was told until something holds.
@@ -78,6 +86,13 @@ impl Node {
             }
             Event::Refused(reason) => self.refusal = Some(reason),
             Event::Leads => self.leads = true,
+            Event::Adoptions(known) => {
+                assert!(known.revision > self.known.revision, "they come in order");
+                self.known = known;
+            }
+            Event::AdoptionAnswered { number, result } => {
+                assert!(self.answers.insert(number, result).is_none(), "one answer");
+            }
             // What does not work for now is seen by what follows from it.
             Event::Trouble(_) => {}
         }
@@ -93,6 +108,32 @@ impl Node {
         let node = slot.and_then(|slot| self.map.node(slot));
         let own = self.membership.incarnation();
         node.is_some_and(|node| node.is_live() && node.member.incarnation == own)
+    }
+
+    /// What is known of the namespace `@app`, and in which revision it was written.
+    fn adoption(&self) -> Option<(Adoption, u64)> {
+        let seen = self.known.adoptions.get("@app")?;
+        Some((seen.adoption, seen.revision.unsigned_abs()))
+    }
+
+    /// Waits until the namespace has ended. In which revision it did.
+    fn ended(&mut self) -> u64 {
+        self.until("the adoption has ended", |node| {
+            node.adoption().is_some_and(|(adoption, _)| adoption == Adoption::Ended)
+        });
+        self.adoption().unwrap().1
+    }
+
+    /// Says that its store goes by everything that is known, and has nothing of what has ended.
+    fn sweep(&self) {
+        let revision = self.known.revision.unsigned_abs();
+        self.membership.swept(Progress { seen: revision, swept: revision });
+    }
+
+    /// The answer to an adoption.
+    fn answer(&mut self, number: u64) -> Result<(), AdoptionRefusal> {
+        self.until("the adoption is answered", |node| node.answers.contains_key(&number));
+        self.answers.remove(&number).unwrap()
     }
 
     fn joined(&mut self) {
@@ -298,4 +339,66 @@ fn an_etcd_that_lost_its_data_is_not_led() {
     drop(node);
     let again = Node::try_start(&etcd, folders[0].path(), "one");
     assert!(matches!(again, Err(Error::Identity(identity::Error::OtherCluster { .. }))));
+}
+
+#[test]
+fn a_namespace_is_adopted_once_all_live_nodes_know_and_ends_with_its_session_or_node() {
+    let Some(etcd) = Etcd::start() else { return };
+    let folders = folders(3);
+    let start = |at: usize, name| Node::start(&etcd, folders[at].path(), name);
+    let mut nodes = [start(0, "one"), start(1, "two"), start(2, "three")];
+    nodes.iter_mut().for_each(Node::joined);
+    let [mut one, mut two, mut three] = nodes;
+    one.until("all are in the map", |node| node.map.nodes().count() == 3);
+
+    two.membership.adopt(1, "@app".to_owned(), 5);
+    for node in [&mut one, &mut two, &mut three] {
+        node.until("it is adopted", |node| node.adoption().is_some());
+    }
+    // Another session of the same node is another program.
+    two.membership.adopt(2, "@app".to_owned(), 6);
+    assert_eq!(two.answer(2), Err(AdoptionRefusal::Exists));
+    assert!(two.answers.is_empty(), "not every node has seen it");
+    [&one, &two, &three].into_iter().for_each(Node::sweep);
+    assert_eq!(two.answer(1), Ok(()));
+    two.membership.adopt(3, "@app".to_owned(), 5);
+    assert_eq!(two.answer(3), Ok(()), "it has it");
+
+    // The end of another session is none of it.
+    two.membership.orphaned("@app".to_owned(), 6);
+    two.membership.orphaned("@app".to_owned(), 5);
+    let ended = one.ended();
+    three.ended();
+    one.sweep();
+    two.ended();
+    two.sweep();
+    one.membership.adopt(2, "@app".to_owned(), 7);
+    three.sweep();
+    one.until("it is adopted again", |node| node.adoption().is_some_and(|(_, at)| at > ended));
+    for node in [&mut two, &mut three] {
+        node.until("they know", |node| node.adoption().is_some_and(|(_, at)| at > ended));
+    }
+    [&one, &two, &three].into_iter().for_each(Node::sweep);
+    assert_eq!(one.answer(2), Ok(()));
+
+    // A node that comes back with its store has not ended anything; one that is out has.
+    let adopted = one.adoption();
+    drop(one.membership);
+    let mut one = start(0, "one");
+    one.joined();
+    one.until("it is known", |node| node.adoption().is_some());
+    assert_eq!(one.adoption(), adopted);
+    drop(one.membership);
+    let ended = two.ended();
+    assert!(ended > adopted.unwrap().1);
+    two.sweep();
+    three.ended();
+    three.sweep();
+    two.membership.adopt(4, "@app".to_owned(), 9);
+    for node in [&mut two, &mut three] {
+        node.until("it is adopted", |node| node.adoption().is_some_and(|(_, at)| at > ended));
+    }
+    two.sweep();
+    three.sweep();
+    assert_eq!(two.answer(4), Ok(()), "a node that is out is not waited for");
 }

@@ -37,6 +37,7 @@ pub mod object;
 pub mod parts;
 pub mod pool;
 pub mod pool_admin;
+pub mod pool_adoption;
 pub mod pool_listing;
 pub mod pool_notice;
 pub mod region;

@@ -51,6 +51,12 @@ pub const COPIES_MAX: u8 = 8;
 /// Calls in one message to the pool daemon, and answers in one of its messages: they fit a frame.
 pub const CALLS_MAX: usize = 512;
 
+/// What one message of the pool daemon says of adopted namespaces: it fits a frame.
+pub const ADOPTIONS_TOLD_MAX: usize = 256;
+
+/// Namespaces of a pool that are adopted at one time.
+pub const POOL_ADOPTIONS_MAX: usize = 1024;
+
 /// Bytes of a segment, the unit in which content of pooled objects moves between nodes.
 pub const SEGMENT_BYTES: u64 = 1 << 20;
 

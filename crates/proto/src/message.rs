@@ -13,6 +13,7 @@ use crate::code::Code;
 use crate::id::{Name, ObjectId};
 use crate::object::{Level, ObjectInfo, ObjectState, Sizes, Traits};
 use crate::pool::{Birth, Call, Slot, Told};
+use crate::pool_adoption::{AdoptionCall, AdoptionTold};
 use crate::pool_listing::{ListQuery, ListedPage};
 
 /// The version that both sides must share.
@@ -433,6 +434,17 @@ pub enum Request {
         /// Its incarnation.
         birth: Birth,
     },
+    /// Ends the adoption of a namespace that this client has adopted, as the end of the client
+    /// does. Answer: [`Reply::Done`], or a failure with [`Code::Absent`] if it has not adopted it.
+    EndAdoption {
+        /// The namespace.
+        namespace: String,
+    },
+    /// What the pool daemon says of namespaces that are adopted. Answer: [`Reply::Done`].
+    TellAdoptions {
+        /// In order, at most [`crate::limits::ADOPTIONS_TOLD_MAX`].
+        told: Vec<AdoptionTold>,
+    },
 }
 
 /// Memory for a copy of an object of another node.
@@ -659,6 +671,8 @@ pub enum Push {
     /// Of the pool daemon, to a program that subscribed at its socket: what happened in the pool,
     /// at most [`NAMED_NOTICES_MAX`].
     NamedNotices(Vec<NamedNotice>),
+    /// To the pool daemon: what clients want of namespaces of the pool, and how far this store is.
+    Adoption(AdoptionCall),
 }
 
 /// Notices in one push of the pool daemon: with the longest names they fit a frame.

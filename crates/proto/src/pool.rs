@@ -346,6 +346,7 @@ pub(crate) mod tests {
     use crate::limits::{CALLS_MAX, FRAME_BYTES_MAX};
     use crate::message::{Landing, Push, Request};
     use crate::object::{Sizes, Traits};
+    use crate::pool_adoption::AdoptionTold;
     use crate::pool_listing::ListQuery;
 
     const ID: ObjectId = ObjectId::pooled([0xff; 12], Some(0xfffe));
@@ -480,6 +481,8 @@ pub(crate) mod tests {
             }),
             Request::Settle { ids: vec![id], timeout_ms: Some(300) },
             Request::Describe { id, birth },
+            Request::EndAdoption { namespace: "@n".into() },
+            Request::TellAdoptions { told: vec![AdoptionTold::Revision(300)] },
         ];
         for (at, request) in requests.into_iter().enumerate() {
             let bytes = postcard::to_allocvec(&request).unwrap();

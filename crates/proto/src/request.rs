@@ -8,9 +8,11 @@
 use crate::code::Code;
 use crate::id::ObjectId;
 use crate::limits::{
-    CALLS_MAX, FRAME_FDS_MAX, LIST_PAGE_MAX, NAME_BYTES_MAX, NAMESPACE_BYTES_MAX, REQUEST_IDS_MAX,
+    ADOPTIONS_TOLD_MAX, CALLS_MAX, FRAME_FDS_MAX, LIST_PAGE_MAX, NAME_BYTES_MAX,
+    NAMESPACE_BYTES_MAX, REQUEST_IDS_MAX,
 };
 use crate::message::{Failure, Filter, Landing, Request};
+use crate::pool_adoption::AdoptionTold;
 
 /// Which clients may make a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,11 +76,13 @@ impl Request {
             | Self::Share { .. }
             | Self::Scope { .. }
             | Self::EndScope { .. }
-            | Self::Adopt { .. } => Class::Write,
+            | Self::Adopt { .. }
+            | Self::EndAdoption { .. } => Class::Write,
             Self::Shutdown
             | Self::ShutdownUnused
             | Self::Agent { .. }
             | Self::Tell { .. }
+            | Self::TellAdoptions { .. }
             | Self::Describe { .. }
             | Self::Land(_)
             | Self::SealLanded { .. } => Class::Owner,
@@ -126,8 +130,10 @@ impl Request {
             | Self::Scope { .. }
             | Self::EndScope { .. }
             | Self::Adopt { .. }
+            | Self::EndAdoption { .. }
             | Self::Agent { .. }
             | Self::Tell { .. }
+            | Self::TellAdoptions { .. }
             | Self::Settle { .. }
             | Self::Describe { .. }
             | Self::Slot { .. } => Cost::Light,
@@ -178,8 +184,10 @@ impl Request {
             | Self::ShutdownUnused
             | Self::Share { .. }
             | Self::Adopt { .. }
+            | Self::EndAdoption { .. }
             | Self::EndScope { .. }
             | Self::Agent { .. }
+            | Self::TellAdoptions { .. }
             | Self::Tell { .. } => &[],
         }
     }
@@ -208,7 +216,12 @@ impl Request {
                 at_most("bytes of a prefix", query.prefix.len(), NAME_BYTES_MAX)
             }
             Self::Tell { told } => at_most("answers", told.len(), CALLS_MAX),
-            Self::Adopt { namespace, .. } => {
+            Self::TellAdoptions { told } => {
+                at_most("answers", told.len(), ADOPTIONS_TOLD_MAX)?;
+                let longest = told.iter().map(AdoptionTold::namespace_bytes).max();
+                at_most("bytes of a namespace", longest.unwrap_or(0), NAMESPACE_BYTES_MAX)
+            }
+            Self::Adopt { namespace, .. } | Self::EndAdoption { namespace } => {
                 at_most("bytes of a namespace", namespace.len(), NAMESPACE_BYTES_MAX)
             }
             // The handshake checks a hello; sizes and amounts are checked where memory is given.

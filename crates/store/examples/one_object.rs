@@ -30,7 +30,7 @@ fn main() {
     let mut store = Store::new(Config::new(64 << 20), TestDirectory::default());
     let client = ClientNo(1);
     let name = "example".to_owned();
-    let peer = Peer { pid: 1, uid: 1, name, access: Access::ReadWrite, channel: true };
+    let peer = Peer { pid: 1, uid: 1, name, access: Access::ReadWrite, channel: true, session: 1 };
     step(&mut store, Event::Connect(client, peer));
 
     // The client leases memory, writes into it on its own, and submits what it wrote.

@@ -15,12 +15,15 @@
 //! say so again.
 
 mod lifetime;
+mod pool;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use plasmon_proto::message::Failure;
 use plasmon_proto::object::Sizes;
 use plasmon_proto::{Code, Name, ObjectId};
 
+use self::pool::EndedInPool;
 use crate::content::content_bytes;
 use crate::event::ClientNo;
 
@@ -54,6 +57,8 @@ pub(crate) struct Adoptions {
     ended: BTreeSet<String>,
     /// In the order in which they ended.
     queue: VecDeque<String>,
+    /// Those of a pool that have ended.
+    pub(crate) pool: EndedInPool,
 }
 
 /// What is deleted after the parent of a namespace left.
@@ -91,7 +96,7 @@ impl Namespace {
 impl Adoptions {
     /// Whether there is nothing to look at for any name.
     fn is_idle(&self) -> bool {
-        self.adopted.is_empty() && self.ended.is_empty()
+        self.adopted.is_empty() && self.ended.is_empty() && self.pool.is_empty()
     }
 
     /// An object of this name is there.
@@ -102,6 +107,7 @@ impl Adoptions {
         if !self.spaces.contains_key(&name.namespace) {
             self.spaces.insert(name.namespace.clone(), Namespace::default());
         }
+        self.pool.is_dirty |= self.pool.is_ended(&name.namespace);
         if let Some(space) = self.spaces.get_mut(&name.namespace) {
             space.add(id, content_bytes(sizes));
         }
@@ -125,7 +131,7 @@ impl Adoptions {
 
     /// Whether an object of this name and content may be sealed, in place of one of its id.
     fn admit(&self, name: &Name, id: &ObjectId, content: u64) -> Result<(), Code> {
-        if self.ended.contains(&name.namespace) {
+        if self.ended.contains(&name.namespace) || self.pool.is_ended(&name.namespace) {
             return Err(Code::Cancelled);
         }
         let bytes = self
@@ -147,16 +153,16 @@ impl Adoptions {
         let of_client = |(_, adopted): &(&String, &AdoptedNamespace)| adopted.parent == client;
         let ended: Vec<String> =
             self.adopted.iter().filter(of_client).map(|(name, _)| name.clone()).collect();
-        let mut remains = Vec::new();
-        for namespace in ended {
-            self.adopted.remove(&namespace);
-            if let Some(space) = self.spaces.remove(&namespace) {
-                let namespace = namespace.clone();
-                remains.push(Remains { namespace, ids: space.ids, ..Remains::default() });
-            }
-            if self.ended.insert(namespace.clone()) {
-                self.queue.push_back(namespace);
-            }
+        ended.into_iter().map(|namespace| self.end(namespace)).collect()
+    }
+
+    /// Ends one adoption; what is in the namespace.
+    fn end(&mut self, namespace: String) -> Remains {
+        self.adopted.remove(&namespace);
+        let ids = self.spaces.remove(&namespace).unwrap_or_default().ids;
+        let remains = Remains { namespace: namespace.clone(), ids, ..Remains::default() };
+        if self.ended.insert(namespace.clone()) {
+            self.queue.push_back(namespace);
         }
         while self.queue.len() > ENDED_MAX {
             if let Some(oldest) = self.queue.pop_front() {
@@ -175,4 +181,10 @@ impl Adoptions {
     pub(crate) fn spaces(&self) -> &BTreeMap<String, Namespace> {
         &self.spaces
     }
+}
+
+/// The client has not adopted a namespace that it wants to end.
+pub(crate) fn not_adopted() -> Failure {
+    let detail = "this client has not adopted this namespace";
+    Failure::of(Code::Absent).with_detail(detail)
 }

@@ -201,6 +201,11 @@ impl Clients {
         self.by_no.get_mut(&no)
     }
 
+    /// Whether a client has this number, which is the same for all daemons.
+    pub(crate) fn has_number(&self, number: u64) -> bool {
+        self.by_no.values().any(|client| client.peer.session == number)
+    }
+
     /// The client of a session that has not ended.
     pub(crate) fn of_session(&self, session: u32) -> Option<(ClientNo, &Client)> {
         let no = *self.by_session.get(&session)?;

@@ -31,6 +31,7 @@ impl<D: Directory> Store<D> {
         self.leave_seat(no);
         self.seat.settles.forget_client(no);
         let Some(mut client) = self.sessions.clients.disconnect(no) else { return };
+        self.end_pooled_adoptions(client.peer.session);
         let creating = std::mem::take(&mut client.creating).into_iter().collect();
         self.work.leave(Leftover::Creating(client.session, creating));
         let unattached = std::mem::take(&mut client.unattached).into_iter().collect();
@@ -83,7 +84,10 @@ impl<D: Directory> Store<D> {
                 .get(id)
                 .is_some_and(|creating| creating.stage != Stage::Announced)
         };
-        found.leases.bytes() > 0 || found.creating.iter().any(is_lent) || !found.scopes.is_empty()
+        found.leases.bytes() > 0
+            || found.creating.iter().any(is_lent)
+            || !found.scopes.is_empty()
+            || self.seat.namespaces.is_holder(found.peer.session)
     }
 
     /// Takes a piece of leases back.

@@ -1,6 +1,5 @@
 //! Which event goes where.
 
-use plasmon_proto::id::POOLED_PREFIX;
 use plasmon_proto::message::{Failure, Reply, Request, Status};
 use plasmon_proto::object::{Sizes, Traits};
 use plasmon_proto::request::Class;
@@ -101,6 +100,7 @@ impl<D: Directory> Store<D> {
         }
         self.go_on();
         self.end_settles();
+        self.end_overdue_adoptions();
         self.end_pending();
         self.end_vouching();
         self.expire();
@@ -114,7 +114,7 @@ impl<D: Directory> Store<D> {
 
     /// When the store wants a [`Event::Tick`] at the latest, on the clock of [`Self::step`].
     pub fn next_deadline(&self) -> Option<u64> {
-        if self.work.is_due() {
+        if self.has_work() {
             return Some(self.now_ms);
         }
         let expiry = self.objects.expiries.first().map(|(at_ms, ..)| *at_ms);
@@ -239,13 +239,13 @@ impl<D: Directory> Store<D> {
             Request::Evict { bytes } => return self.evict_on_request(client, request, bytes),
             Request::Quota { bytes } => Ok(self.set_quota(client, bytes)),
             Request::Share { bytes } => self.set_share(client, bytes),
-            Request::Adopt { namespace, .. } if namespace.starts_with(POOLED_PREFIX) => {
-                let detail = "a namespace of a pool cannot be adopted";
-                Err(Failure::of(Code::Unsupported).with_detail(detail))
+            Request::TellAdoptions { told } => self.tell_adoptions(client, told),
+            Request::EndAdoption { namespace } => {
+                return self.end_adoption(client, request, namespace);
             }
             Request::Tell { told } => self.tell(client, told),
             Request::Adopt { namespace, bytes_max } => {
-                self.sessions.adopt(client, namespace, bytes_max)
+                return self.adopt(client, request, namespace, bytes_max);
             }
             Request::Scope { scope, ids, again } => self.add_to_scope(client, scope, &ids, again),
             Request::EndScope { scope, publish } => {
@@ -353,6 +353,8 @@ impl<D: Directory> Store<D> {
             | Request::Scope { .. }
             | Request::EndScope { .. }
             | Request::Tell { .. }
+            | Request::TellAdoptions { .. }
+            | Request::EndAdoption { .. }
             | Request::Adopt { .. } => unreachable!("it was answered before"),
             Request::Hello(_)
             | Request::Index

@@ -5,6 +5,7 @@ use plasmon_proto::ObjectId;
 use plasmon_proto::message::{ExtentId, Grant, MissingClaims, Notice, Range, Reply, SpillFile};
 use plasmon_proto::object::ObjectMeta;
 use plasmon_proto::pool::Call;
+use plasmon_proto::pool_adoption::AdoptionCall;
 use plasmon_proto::ring::Completion;
 
 use crate::event::{ClientNo, Ticket};
@@ -26,6 +27,8 @@ pub enum Effect {
     Notify(ClientNo, Notice),
     /// Tell the client with the seat of the pool daemon, in order.
     Call(ClientNo, Call),
+    /// Tell it something about namespaces that are adopted.
+    CallAdoption(ClientNo, AdoptionCall),
     /// Have memory ready: make the extent first if it is new, then allocate the range. The daemon
     /// answers with [`crate::event::Event::Reserved`]. When a new extent was refused, a
     /// [`Effect::Drop`] of it follows, whether or not it was made.

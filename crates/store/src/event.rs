@@ -29,6 +29,8 @@ pub struct Peer {
     pub access: Access,
     /// Whether it has a channel; without one its pins are counted by the store.
     pub channel: bool,
+    /// The number of its session: the same for all daemons of the store, another for each session.
+    pub session: u64,
 }
 
 /// A sealed object that a restarted daemon found in the index or in the spill tier.

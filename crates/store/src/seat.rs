@@ -12,6 +12,8 @@
 //!  another node asks for such an id     Look ◄── Commit, Looked                 (commits.rs)
 //!  a client deletes                     Delete ──► Drop of each copy, Deleted  (forward.rs)
 //!  a client creates what has a copy     Verify ──► Drop of the copy, Verified  (verification.rs)
+//!  a client adopts a namespace          Adopt ──► Answer                       (adopting.rs)
+//!  a namespace has ended                Namespace ──► Delete of what is here   (sweeping.rs)
 //!  a copy goes, for whatever reason     Ended                                  (copies.rs)
 //! ```
 //!
@@ -27,15 +29,19 @@
 //! A pooled object has no time to live, no members, is no member and is not owned: the pool ends
 //! objects, and a node alone cannot.
 
+mod adopting;
 mod agent;
 mod commits;
 mod copies;
 pub(crate) mod creations;
 mod forward;
 mod landings;
+pub(crate) mod namespaces;
 mod seeks;
 mod settles;
 mod settling;
+mod sweep;
+mod sweeping;
 mod uncommitted;
 mod verification;
 mod vouch;
@@ -47,6 +53,8 @@ use plasmon_proto::pool::{Class, Fate, Origin};
 use plasmon_proto::{Code, ObjectId};
 
 use self::creations::Creations;
+use self::namespaces::Namespaces;
+use self::sweep::Sweep;
 use crate::asker::Asker;
 use crate::event::ClientNo;
 
@@ -90,6 +98,10 @@ pub(crate) struct Seat {
     inventory: Option<Inventory>,
     /// Whether the agent has much to read before it is told more of that.
     is_behind: bool,
+    /// Namespaces that are adopted in the pool.
+    pub(crate) namespaces: Namespaces,
+    /// Where the deletes of what has ended go on.
+    sweep: Sweep,
 }
 
 /// What is asked about one id.
@@ -186,6 +198,7 @@ impl Seat {
             || !self.deletes.is_empty()
             || !self.settles.is_empty()
             || !self.creations.is_empty()
+            || self.namespaces.has_requests()
             || self.withheld.values().any(committing)
     }
 
@@ -205,7 +218,16 @@ impl Seat {
     /// When the store has something to do for the pool.
     pub(crate) fn next_deadline(&self) -> Option<u64> {
         let vouched = (self.vouched_until_ms > 0).then_some(self.vouched_until_ms);
-        self.deadline_ms.into_iter().chain(vouched).chain(self.settles.next_deadline()).min()
+        let adoptions = self.namespaces.next_deadline();
+        let sweep = self.sweep.next_deadline();
+        let settles = self.settles.next_deadline();
+        self.deadline_ms
+            .into_iter()
+            .chain(vouched)
+            .chain(settles)
+            .chain(adoptions)
+            .chain(sweep)
+            .min()
     }
 }
 

@@ -23,6 +23,7 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("Unsubscribe", "crates/client", "a subscription of the client ends with its connection"),
     ("Agent", "crates/client", "the pool daemon has a connection of its own"),
     ("Tell", "crates/client", "the pool daemon has a connection of its own"),
+    ("TellAdoptions", "crates/client", "the pool daemon has a connection of its own"),
     ("Land", "crates/client", "the pool daemon has a connection of its own"),
     ("SealLanded", "crates/client", "the pool daemon has a connection of its own"),
     ("ListNamespace", "crates/client", "the pool daemon has a connection of its own"),

@@ -247,8 +247,18 @@ impl Client {
     ///
     /// The connection repeats this to a daemon that was restarted. If this process dies while no
     /// daemon runs, the objects stay.
+    ///
+    /// A namespace of a pool, such as `@app-1`, is adopted on all nodes: its objects are deleted
+    /// everywhere, also when this machine dies. It has no limit of bytes. This waits until all live
+    /// nodes know it, for some seconds at most, and fails with [`Code::Unreachable`] otherwise.
     pub fn adopt(&self, namespace: &str, bytes_max: u64) -> Result<()> {
         self.here()?.adopt(namespace, bytes_max)
+    }
+
+    /// Ends what [`Self::adopt`] began, as the end of this process does: everything named in the
+    /// namespace is deleted, and refused until a program adopts it again.
+    pub fn end_adoption(&self, namespace: &str) -> Result<()> {
+        self.here()?.end_adoption(namespace)
     }
 
     /// Gives this client a share of the memory, once: its objects with policy cache take at most

@@ -41,6 +41,7 @@ impl Core {
             Effect::Resumed(client, lost) => drop(self.lost.insert(client, lost)),
             Effect::Complete(client, completion) => self.complete(client, completion),
             Effect::Call(client, call) => self.call_agent(client, call),
+            Effect::CallAdoption(client, call) => self.call_adoption(client, call),
             Effect::Notify(client, notice) => {
                 if let Some(peer) = self.peers.get_mut(client) {
                     peer.outbox.notify(notice);

@@ -27,7 +27,7 @@ use crate::directory::SharedTables;
 use crate::outbox::{Outbox, PassedDescriptor};
 use crate::peers::{Peer, Stage};
 use crate::poll::{Interest, Source};
-use crate::sessions::{DETACHED_MAX, Session, SessionNo};
+use crate::sessions::{DETACHED_MAX, Session, SessionNo, writer_mark};
 use plasmon_keeper::Label;
 
 /// Messages that are read and thrown away from a connection that is refused: more than a
@@ -236,7 +236,9 @@ impl Core {
         sessions.connect(entrance.session, client, entrance.doorbell);
         self.rings.rest(entrance.session, sessions);
         if expected.is_none() {
-            self.apply_event(Event::Connect(client, StorePeer { pid, uid, name, access, channel }));
+            let session = writer_mark(welcome.token);
+            let peer = StorePeer { pid, uid, name, access, channel, session };
+            self.apply_event(Event::Connect(client, peer));
         }
         if entrance.resumed {
             // The ring first: what it holds was put into leases that the client still had then.

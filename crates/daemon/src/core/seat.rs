@@ -4,15 +4,18 @@ use std::io;
 use std::time::Instant;
 
 use plasmon_proto::Code;
+use plasmon_proto::frame::encode_push;
 use plasmon_proto::limits::INVENTORY_QUEUED_MAX;
-use plasmon_proto::message::Failure;
+use plasmon_proto::message::{Failure, Push};
 use plasmon_proto::pool::{Call, Origin, Slot};
+use plasmon_proto::pool_adoption::AdoptionCall;
 use plasmon_shm::edge;
 use plasmon_store::event::SealLanded;
 use plasmon_store::{ClientNo, Event};
 
 use super::Core;
 use super::requests::no_index;
+use crate::outbox::OutgoingFrame;
 use crate::workers::Done;
 
 impl Core {
@@ -45,6 +48,16 @@ impl Core {
             }
         } else {
             self.expel(client, 0, "this pool daemon does not read what it is told");
+        }
+    }
+
+    /// Queues what the pool daemon is told of namespaces. It is little, so it goes as replies do.
+    pub(super) fn call_adoption(&mut self, client: ClientNo, call: AdoptionCall) {
+        let Some(peer) = self.peers.get_mut(client) else { return };
+        // A call with a namespace within its limit fits a frame.
+        if let Ok(bytes) = encode_push(&Push::Adoption(call)) {
+            peer.outbox.push(OutgoingFrame { bytes, fds: Vec::new() });
+            self.unsent.insert(client);
         }
     }
 

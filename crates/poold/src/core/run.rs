@@ -14,6 +14,7 @@ use plasmon_pool::record::Place;
 use plasmon_pool::tally::Verified;
 use plasmon_pool::{Call, Config, Effect, Event, Mono, Node, Ticket};
 
+use super::adoptions::Adoptions;
 use super::assemblies::Assemblies;
 use super::backlog::Backlog;
 use super::early::Early;
@@ -33,6 +34,7 @@ use crate::movers::{Done, Movers};
 use crate::poll::{Poll, Waker};
 use crate::store::{LandingRequest, SealOptions, Store, StoreEvent};
 
+mod adoptions;
 mod answers;
 mod parts;
 mod questions;
@@ -84,6 +86,7 @@ struct Running {
 }
 
 pub(super) struct Core {
+    adoptions: Adoptions,
     poll: Poll,
     waker: Arc<Waker>,
     receiver: Receiver<Incoming>,
@@ -127,6 +130,7 @@ impl Core {
     pub(super) fn new(parts: Parts, start: Start) -> Self {
         let Parts { poll, waker, receiver, membership, movers, store } = parts;
         Self {
+            adoptions: Adoptions::default(),
             poll,
             waker,
             receiver,
@@ -313,6 +317,7 @@ impl Core {
     fn say(&mut self, event: StoreEvent) -> io::Result<()> {
         match event {
             StoreEvent::Ready => return self.ready(),
+            StoreEvent::Adoption(call) => self.adoption(call),
             StoreEvent::Call(call) => self.step(Event::Local(call)),
             StoreEvent::Opened(number, source) if self.assemblies.has(number) => {
                 self.assemble(number, source);
@@ -369,6 +374,10 @@ impl Core {
                 }
             }
             membership::Event::Map(map) => return self.map(map),
+            membership::Event::Adoptions(known) => self.know_adoptions(known),
+            membership::Event::AdoptionAnswered { number, result } => {
+                self.adoption_answered(number, result);
+            }
             membership::Event::Refused(reason) => tracing::error!("{reason}"),
             membership::Event::Leads => tracing::info!("this node leads the pool"),
             membership::Event::Trouble(trouble) => tracing::warn!("{trouble}"),
@@ -431,6 +440,7 @@ impl Core {
         tracing::info!("this node has slot {slot}");
         self.running = Some(Running { slot, node, links });
         self.store.begin(slot);
+        self.begin_adoptions();
         Ok(())
     }
 

@@ -1,8 +1,20 @@
 //! What happens to a node that takes part.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use plasmon_cluster::Map;
+use plasmon_membership::view::SeenAdoption;
+use plasmon_proto::pool_adoption::AdoptionRefusal;
+
+/// What etcd knows of the namespaces that programs adopt.
+#[derive(Clone, Debug, Default)]
+pub struct KnownAdoptions {
+    /// Everything that was changed until this revision is known.
+    pub revision: i64,
+    /// By namespace.
+    pub adoptions: Arc<BTreeMap<String, SeenAdoption>>,
+}
 
 /// What happened.
 #[derive(Clone, Debug)]
@@ -16,6 +28,16 @@ pub enum Event {
     LeaseLost,
     /// The map, newer than all before; after a lost lease perhaps the same again.
     Map(Arc<Map>),
+    /// What is known of adopted namespaces, newer than all before. It comes before every map that
+    /// is as new.
+    Adoptions(KnownAdoptions),
+    /// An adoption is decided about.
+    AdoptionAnswered {
+        /// What it was asked with.
+        number: u64,
+        /// Why not.
+        result: Result<(), AdoptionRefusal>,
+    },
     /// The leader does not let the node take part, and says why.
     Refused(String),
     /// The node leads from now on.

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use plasmon_cluster::adoption::Progress;
 use plasmon_cluster::drain::drained;
 use plasmon_cluster::leader::{Command, Decision, Observation};
 use plasmon_cluster::{DrainReport, Leader, Map, Refusal, Slot};
@@ -56,6 +57,10 @@ pub(crate) struct Leadership {
     /// The same, of draining nodes.
     pub(crate) drains_reported: Option<(LeaseId, Vec<DrainReport>)>,
     pub(crate) refused: BTreeMap<Life, String>,
+    /// The token of this node's store.
+    pub(crate) boot: u64,
+    /// The same, of namespaces that have ended.
+    pub(crate) progress_reported: Option<(LeaseId, Progress)>,
 }
 
 impl Leadership {
@@ -78,6 +83,7 @@ impl Leadership {
 
     /// Does what is to be done now; how long to wait for a change.
     fn turn(&mut self) -> Result<Duration, Error> {
+        self.end_overdue_adoptions();
         let (view, lease) = self.shared.look(|state| (state.view.clone(), state.lease));
         let (Some(view), Some(lease)) = (view, lease) else { return Ok(REST) };
         // Maps of an etcd that lost its data would begin again at the first epoch.
@@ -87,7 +93,8 @@ impl Leadership {
         }
         self.report(&view, lease)?;
         self.report_drains(lease)?;
-        match view.leading {
+        let adoptions = self.serve_adoptions(&view, lease)?;
+        let time = match view.leading {
             None => self.campaign(&view, lease),
             Some(leading) if leading.life == self.life && leading.lease == Some(lease) => {
                 self.lead(&view, leading.create_revision)
@@ -96,7 +103,8 @@ impl Leadership {
                 self.leader = None;
                 Ok(REST)
             }
-        }
+        }?;
+        Ok(adoptions.map_or(time, |adoptions| time.min(adoptions)))
     }
 
     fn campaign(&mut self, view: &View, lease: LeaseId) -> Result<Duration, Error> {
@@ -111,7 +119,7 @@ impl Leadership {
 
     /// Waits until the watch has seen a revision, so that a call is not made again on the same
     /// view.
-    fn wait_for_view(&self, view: &View, revision: i64) {
+    pub(super) fn wait_for_view(&self, view: &View, revision: i64) {
         let deadline_ms = now_ms().saturating_add(PAUSE.as_millis() as u64);
         let mut seen = view.revision;
         while seen < revision && !self.shared.is_over() {
@@ -173,6 +181,9 @@ impl Leadership {
             self.end_commands(view, &asked, &decision, &mut conditions, &mut operations);
             let revision = self.etcd.transact(&conditions, &operations)?.revision;
             self.wait_for_view(view, revision);
+            return Ok(Duration::ZERO);
+        }
+        if self.end_adoptions(view, map, key_revision)? {
             return Ok(Duration::ZERO);
         }
         let deadline = decision.deadline_ms.map(|at_ms| at_ms.saturating_sub(now));

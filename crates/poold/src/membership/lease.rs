@@ -15,8 +15,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use plasmon_cluster::Member;
 use plasmon_cluster::lease::LeaseClock;
-use plasmon_cluster::{Map, Member};
 use plasmon_etcd::{Client, Error, LeaseId, Operation};
 
 use super::event::Event;
@@ -24,6 +24,7 @@ use super::shared::Shared;
 use crate::clock::now_ms;
 use crate::identity::Identity;
 use plasmon_membership::keys::{Key, Keys, Life};
+use plasmon_membership::view::View;
 
 /// Keep-alives in one TTL.
 const KEEP_ALIVES_PER_TTL: u64 = 4;
@@ -91,25 +92,30 @@ impl Holder {
             Operation::Put(self.keys.of(Key::Member(self.life())), value, Some(granted.id));
         let joined = Operation::Put(self.keys.of(Key::Joined), self.life().encode(), None);
         let revision = self.etcd.transact(&[], &[member, joined])?.revision;
-        let map = self.newest_map()?;
+        let newest = self.newest()?;
         self.shared.change(|state| {
             state.lease = Some(granted.id);
             let seen = state.view.as_ref().map_or(0, |view| view.revision);
             state.must_list |= revision < seen;
         });
-        if let Some(map) = map {
-            self.shared.tell_map_again(&map);
-        }
+        self.tell_newest(&newest);
         if let Some(until_ms) = clock.held_until_ms() {
             self.shared.tell(Event::Lease { until_ms });
         }
         Ok(Held { id: granted.id, clock })
     }
 
-    fn newest_map(&mut self) -> Result<Option<Arc<Map>>, Error> {
-        let map = self.etcd.get(&self.keys.of(Key::Map))?;
-        // The watch says so when it cannot be read.
-        Ok(map.and_then(|kv| Map::decode(&kv.value).ok()).map(Arc::new))
+    /// What etcd has now.
+    fn newest(&mut self) -> Result<View, Error> {
+        Ok(View::of(&self.keys, self.etcd.list(self.keys.prefix())?))
+    }
+
+    /// The node goes on with what etcd has. The watch says so when the map cannot be read.
+    fn tell_newest(&self, newest: &View) {
+        self.shared.tell_adoptions(newest);
+        if let Some(seen) = &newest.map {
+            self.shared.tell_map_again(&seen.map);
+        }
     }
 
     /// Keeps the lease alive until it is gone or all is over.
@@ -134,8 +140,8 @@ impl Holder {
                 Some(until_ms) if held.clock.is_held(now_ms()) => {
                     if !is_told {
                         // Nothing was promoted, for the lease was there; the map may be another.
-                        let Ok(map) = self.newest_map() else { continue };
-                        map.iter().for_each(|map| self.shared.tell_map_again(map));
+                        let Ok(newest) = self.newest() else { continue };
+                        self.tell_newest(&newest);
                     }
                     is_told = true;
                     self.shared.tell(Event::Lease { until_ms });

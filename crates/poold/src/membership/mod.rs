@@ -19,6 +19,8 @@
 //!   `plasmon_cluster`'s; here is only how it gets into etcd.
 //! * Nothing here is fast, and nothing that is fast waits for it.
 
+mod adoption_wishes;
+mod adoptions;
 mod event;
 mod leadership;
 mod lease;
@@ -30,17 +32,20 @@ use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use plasmon_cluster::adoption::Progress;
 use plasmon_cluster::node::BadMember;
 use plasmon_cluster::{DrainReport, Epoch, GroupNo, Member, NodeUuid, ProtocolRange};
 use plasmon_etcd::{Client, Condition, Operation, Options};
 use plasmon_membership::{BadClusterName, Key, Keys, Life, Snapshot, reports};
 
-pub use self::event::Event;
+use self::adoption_wishes::{AdoptionAsk, WITHIN_MS};
+pub use self::event::{Event, KnownAdoptions};
 use self::leadership::Leadership;
 use self::lease::Holder;
 use self::shared::Shared;
 pub use self::shared::Sink;
 use self::watch::{Told, Watcher};
+use crate::clock::now_ms;
 use crate::identity::{self, Identity};
 use crate::random::random;
 
@@ -160,6 +165,8 @@ impl Membership {
             reported: None,
             drains_reported: None,
             refused: BTreeMap::new(),
+            boot: settings.boot,
+            progress_reported: None,
         };
         let (holder_thread, threads) = (None, Vec::new());
         let mut membership = Self { shared, holder: holder_thread, threads, etcd, cluster, life };
@@ -200,6 +207,26 @@ impl Membership {
     /// Reports to the leader and to operators what draining nodes have that is not elsewhere yet.
     pub fn report_drains(&self, reports: Vec<DrainReport>) {
         self.shared.change(|state| state.drains = reports);
+    }
+
+    /// A client of this node's store adopts a namespace; answered with
+    /// [`Event::AdoptionAnswered`].
+    pub fn adopt(&self, number: u64, namespace: String, session: u64) {
+        let until_ms = now_ms().saturating_add(WITHIN_MS);
+        let after = self.shared.adoptions_told();
+        let ask = AdoptionAsk { number, namespace, session, after, until_ms };
+        self.shared.change(|state| state.adoptions.asks.push(ask));
+    }
+
+    /// A session of this node's store that had adopted a namespace has ended.
+    pub fn orphaned(&self, namespace: String, session: u64) {
+        let after = self.shared.adoptions_told();
+        self.shared.change(|state| state.adoptions.orphaned.insert((namespace, session), after));
+    }
+
+    /// How far this node's store is with namespaces that have ended.
+    pub fn swept(&self, progress: Progress) {
+        self.shared.change(|state| state.adoptions.progress = Some(progress));
     }
 
     /// Ends the membership and the lease with it, so that the others know at once. What fails of it

@@ -6,7 +6,8 @@ use std::time::Duration;
 use plasmon_cluster::{DrainReport, Epoch, Map};
 use plasmon_etcd::LeaseId;
 
-use super::event::Event;
+use super::adoption_wishes::AdoptionWishes;
+use super::event::{Event, KnownAdoptions};
 use plasmon_membership::reports::Reports;
 use plasmon_membership::view::View;
 
@@ -31,6 +32,8 @@ pub(crate) struct State {
     pub(crate) reports: Reports,
     /// The same, of draining nodes.
     pub(crate) drains: Vec<DrainReport>,
+    /// What the store says of namespaces.
+    pub(crate) adoptions: AdoptionWishes,
     /// Whether etcd has been found to know less than the watch has seen.
     pub(crate) must_list: bool,
     /// Whether all threads shall end.
@@ -43,11 +46,13 @@ pub(crate) struct State {
 struct Outlet {
     sink: Sink,
     newest: Option<Epoch>,
+    /// The revision of what was last told of adoptions.
+    adoptions: Option<i64>,
 }
 
 impl Shared {
     pub(crate) fn new(sink: Sink) -> Self {
-        let outlet = Outlet { sink, newest: None };
+        let outlet = Outlet { sink, newest: None, adoptions: None };
         Self { state: Mutex::default(), changed: Condvar::new(), outlet: Mutex::new(outlet) }
     }
 
@@ -86,6 +91,23 @@ impl Shared {
     pub(crate) fn tell(&self, event: Event) {
         let sink = self.outlet.lock().unwrap_or_else(PoisonError::into_inner).sink.clone();
         sink(event);
+    }
+
+    /// Tells the node what is known of adoptions, unless it knows as much.
+    pub(crate) fn tell_adoptions(&self, view: &View) {
+        let mut outlet = self.outlet.lock().unwrap_or_else(PoisonError::into_inner);
+        if outlet.adoptions.is_none_or(|newest| newest < view.revision) {
+            outlet.adoptions = Some(view.revision);
+            let known =
+                KnownAdoptions { revision: view.revision, adoptions: view.adoptions.clone() };
+            (outlet.sink)(Event::Adoptions(known));
+        }
+    }
+
+    /// Until which revision the node was told what is known of adoptions.
+    pub(crate) fn adoptions_told(&self) -> i64 {
+        let outlet = self.outlet.lock().unwrap_or_else(PoisonError::into_inner);
+        outlet.adoptions.unwrap_or(0)
     }
 
     /// Tells the node a map, unless it has it or a newer one.

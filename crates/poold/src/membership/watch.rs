@@ -1,5 +1,6 @@
 //! The thread that watches: it lists once, then follows every change.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use plasmon_etcd::{Change, Client, Error, Seen};
 use super::event::Event;
 use super::shared::Shared;
 use plasmon_membership::keys::{Keys, Life};
-use plasmon_membership::view::View;
+use plasmon_membership::view::{SeenAdoption, View};
 
 /// The wait after a call that failed.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -29,6 +30,7 @@ pub(crate) struct Told {
     refusal: Option<String>,
     bad_map: Option<String>,
     is_other_cluster: bool,
+    adoptions: Option<Arc<BTreeMap<String, SeenAdoption>>>,
 }
 
 impl Watcher {
@@ -53,6 +55,7 @@ impl Watcher {
         let listing = self.etcd.list(self.keys.prefix())?;
         let view = View::of(&self.keys, listing);
         self.shared.change(|state| state.must_list = false);
+        self.tell_adoptions(&view);
         if let Some(seen) = &view.map {
             self.shared.tell_map(&seen.map);
         }
@@ -81,8 +84,7 @@ impl Watcher {
     fn follow_once(&mut self, view: &mut View) -> Result<(), Error> {
         let mut watch = self.etcd.watch(self.keys.prefix(), view.revision + 1)?;
         while let Seen::Changes(revision, changes) = watch.next_changes()? {
-            self.apply(view, &changes);
-            view.revision = view.revision.max(revision);
+            self.apply(view, &changes, revision);
             self.publish(view);
             if self.shared.look(|state| state.is_over || state.must_list) {
                 break;
@@ -91,11 +93,20 @@ impl Watcher {
         Ok(())
     }
 
-    fn apply(&self, view: &mut View, changes: &[Change]) {
-        for change in changes {
-            if let Some(map) = view.apply(&self.keys, change) {
-                self.shared.tell_map(&map);
-            }
+    fn apply(&mut self, view: &mut View, changes: &[Change], revision: i64) {
+        let maps: Vec<_> =
+            changes.iter().filter_map(|change| view.apply(&self.keys, change)).collect();
+        view.revision = view.revision.max(revision);
+        self.tell_adoptions(view);
+        maps.iter().for_each(|map| self.shared.tell_map(map));
+    }
+
+    /// Tells what is known of adoptions, if that is something else than before.
+    fn tell_adoptions(&mut self, view: &View) {
+        let told = &mut self.told.adoptions;
+        if told.as_ref().is_none_or(|told| !Arc::ptr_eq(told, &view.adoptions)) {
+            *told = Some(view.adoptions.clone());
+            self.shared.tell_adoptions(view);
         }
     }
 

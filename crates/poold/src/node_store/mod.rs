@@ -34,10 +34,11 @@ use std::time::{Duration, Instant};
 use plasmon_cluster::Slot;
 use plasmon_pool::{Birth, Ticket, Told};
 use plasmon_proto::ObjectId;
-use plasmon_proto::limits::CALLS_MAX;
+use plasmon_proto::limits::{ADOPTIONS_TOLD_MAX, CALLS_MAX};
 use plasmon_proto::message::{Landing, Request};
 use plasmon_proto::object::{Sizes, Traits};
 use plasmon_proto::pool::Origin;
+use plasmon_proto::pool_adoption::AdoptionTold;
 use plasmon_proto::pool_listing::ListQuery;
 
 pub use self::connection::{ConnectError, StoreConnection};
@@ -147,6 +148,13 @@ impl Store for NodeStore {
             self.connection.check_maps();
         }
         self.unsent.push(Unsent::Told(told));
+    }
+
+    fn tell_adoptions(&mut self, told: Vec<AdoptionTold>) {
+        for told in told.chunks(ADOPTIONS_TOLD_MAX) {
+            let request = Request::TellAdoptions { told: told.to_vec() };
+            self.send(&request, Purpose::Tell);
+        }
     }
 
     fn flush(&mut self) {

@@ -61,6 +61,9 @@ impl Reader {
             Ok(FromDaemon::Push(Push::Calls(calls))) => {
                 self.events.extend(calls.into_iter().map(event_of));
             }
+            Ok(FromDaemon::Push(Push::Adoption(call))) => {
+                self.events.push(StoreEvent::Adoption(call));
+            }
             Ok(FromDaemon::Push(_)) => {}
             Ok(FromDaemon::Reply(number, reply)) => {
                 let purpose = self.connection.take_purpose(number);

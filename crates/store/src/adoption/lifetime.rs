@@ -1,10 +1,11 @@
 //! How a namespace is adopted, limited and ended.
 
+use plasmon_proto::id::POOLED_PREFIX;
 use plasmon_proto::message::{Failure, Reply};
 use plasmon_proto::object::Sizes;
 use plasmon_proto::{Attributes, Code, ObjectId, ObjectState};
 
-use super::{ADOPTED_PER_CLIENT_MAX, AdoptedNamespace, Remains};
+use super::{ADOPTED_PER_CLIENT_MAX, AdoptedNamespace, Remains, not_adopted};
 use crate::content::content_bytes;
 use crate::event::ClientNo;
 use crate::ports::Directory;
@@ -19,6 +20,35 @@ impl<D: Directory> Store<D> {
         for remains in self.sessions.adoptions.end_of(client) {
             self.work.leave(Leftover::Adopted(remains));
         }
+    }
+
+    /// An `Adopt` request.
+    pub(crate) fn adopt(
+        &mut self,
+        client: ClientNo,
+        request: u64,
+        namespace: String,
+        bytes_max: u64,
+    ) {
+        if namespace.starts_with(POOLED_PREFIX) {
+            return self.adopt_pooled(client, request, namespace, bytes_max);
+        }
+        let reply = self.sessions.adopt(client, namespace, bytes_max);
+        self.reply(client, request, reply.unwrap_or_else(Reply::Failed));
+    }
+
+    /// An `EndAdoption` request.
+    pub(crate) fn end_adoption(&mut self, client: ClientNo, request: u64, namespace: String) {
+        if namespace.starts_with(POOLED_PREFIX) {
+            return self.end_pooled_adoption(client, request, namespace);
+        }
+        let adoptions = &mut self.sessions.adoptions;
+        if adoptions.adopted.get(&namespace).is_none_or(|adopted| adopted.parent != client) {
+            return self.fail(client, request, not_adopted());
+        }
+        let remains = adoptions.end(namespace);
+        self.work.leave(Leftover::Adopted(remains));
+        self.reply(client, request, Reply::Done);
     }
 
     /// Deletes a piece of what was in a namespace that ended. What a composite holds can go when

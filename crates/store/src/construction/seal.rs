@@ -46,7 +46,7 @@ impl<D: Directory> Store<D> {
                 }
                 self.reply(client, request, Reply::Done);
             }
-            Err(code) => self.fail(client, request, Failure::of(code).with_id(target)),
+            Err(code) => self.fail(client, request, refusal(code, target)),
         }
     }
 
@@ -144,7 +144,7 @@ impl<D: Directory> Store<D> {
             let detail = "the object is still mapped for writing";
             Reply::Failed(Failure::of(Code::InUse).with_id(target).with_detail(detail))
         } else if let Err(code) = allowed {
-            Reply::Failed(Failure::of(code).with_id(target))
+            Reply::Failed(refusal(code, target))
         } else {
             self.finish_seal(&id, &target, *attributes);
             if self.awaits_commit(&target) {
@@ -258,4 +258,16 @@ impl<D: Directory> Store<D> {
             }
         }
     }
+}
+
+/// Why an object is not sealed.
+fn refusal(code: Code, id: ObjectId) -> Failure {
+    let failure = Failure::of(code).with_id(id);
+    if code != Code::Cancelled {
+        return failure;
+    }
+    failure.with_detail(
+        "the program that had adopted its namespace has ended, and nothing is put there until a \
+         program adopts it again",
+    )
 }

@@ -33,6 +33,8 @@ impl<D: Directory> Store<D> {
         self.seat.is_behind = false;
         self.work.seat = true;
         self.reply(client, request, Reply::Done);
+        self.seat.sweep.told = None;
+        self.call_adoptions();
     }
 
     /// Whether any client has the seat.
@@ -181,6 +183,7 @@ impl<D: Directory> Store<D> {
             self.call_delete(&id);
         }
         self.call_verifications();
+        self.sessions.adoptions.pool.is_dirty = true;
     }
 
     /// What the agent answers.
@@ -233,6 +236,7 @@ impl<D: Directory> Store<D> {
         }
         self.end_unanswered_settles();
         self.end_verifications();
+        self.end_adoption_requests();
         self.collect_fresh();
     }
 }

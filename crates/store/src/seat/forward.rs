@@ -86,6 +86,9 @@ impl<D: Directory> Store<D> {
         if calls.is_empty() {
             self.seat.deletes.remove(id);
         }
+        if self.seat.sweep.is_under_way() {
+            self.sessions.adoptions.pool.is_dirty = true;
+        }
         for call in answered {
             let Some(asked) = self.seat.delete_requests.get_mut(&call) else { continue };
             for at in asked.missing.remove(id).unwrap_or_default() {

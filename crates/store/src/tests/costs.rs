@@ -203,6 +203,7 @@ fn a_client_that_leaves_much_is_cleared_up_in_pieces() {
         name: String::new(),
         access: plasmon_proto::message::Access::ReadWrite,
         channel: true,
+        session: 1,
     };
     world.store.step(world.now_ms, Event::Connect(CLIENT, peer), &mut effects);
     let left = world

@@ -56,7 +56,7 @@ fn a_client_may_tighten_its_quota_but_not_loosen_the_owners() {
 fn a_process_that_connects_again_is_still_charged_for_what_it_left() {
     let connect = |world: &mut World, number: u32, pid: u32, uid: u32| {
         let access = plasmon_proto::message::Access::ReadWrite;
-        let peer = Peer { pid, uid, name: String::new(), access, channel: true };
+        let peer = Peer { pid, uid, name: String::new(), access, channel: true, session: 1 };
         world.event(Event::Connect(ClientNo(number), peer));
         ClientNo(number)
     };

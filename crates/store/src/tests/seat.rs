@@ -1,5 +1,6 @@
 //! The seat of the pool daemon: what it is told, and what its answers do.
 
+mod adopting;
 mod describing;
 mod homed;
 mod listing;
@@ -608,7 +609,6 @@ fn what_a_pool_cannot_do_is_refused() {
         Request::Replace { id: id(1), target: x },
         Request::DeleteUnused { ids: vec![x] },
         Request::Scope { scope: 1, ids: vec![x], again: false },
-        Request::Adopt { namespace: "@prod".to_owned(), bytes_max: 0 },
     ];
     for request in requests {
         assert_eq!(world.ask_for_failure(client, request.clone()).code, Code::Unsupported);

@@ -185,7 +185,7 @@ fn ids_are_limited_for_a_client_a_user_and_all() {
     let connect = |world: &mut World, number: usize, uid: usize| {
         let client = ClientNo(number as u32);
         let (name, access) = (String::new(), plasmon_proto::message::Access::ReadOnly);
-        let peer = Peer { pid: 1, uid: uid as u32, name, access, channel: true };
+        let peer = Peer { pid: 1, uid: uid as u32, name, access, channel: true, session: 1 };
         world.store.step(world.now_ms, Event::Connect(client, peer), &mut Vec::new());
         client
     };

@@ -279,7 +279,8 @@ impl World {
 
     pub(crate) fn connect_as(&mut self, number: u32, access: Access) -> ClientNo {
         let name = format!("client {number}");
-        let peer = Peer { pid: 100 + number, uid: 1, name, access, channel: true };
+        let peer =
+            Peer { pid: 100 + number, uid: 1, name, access, channel: true, session: number.into() };
         self.event(Event::Connect(ClientNo(number), peer));
         ClientNo(number)
     }

@@ -13,7 +13,7 @@ use crate::wait_table::WaiterNo;
 impl<D: Directory> Store<D> {
     /// Whether an [`crate::Event::Tick`] finds something to do at once.
     pub fn has_work(&self) -> bool {
-        self.work.is_due()
+        self.work.is_due() || (self.sessions.adoptions.pool.is_dirty && self.has_agent())
     }
 
     /// Looks through all ledgers, which an event does once. All pins on these incarnations, also
@@ -36,6 +36,7 @@ impl<D: Directory> Store<D> {
         if self.work.seat {
             self.go_on_with_inventory();
         }
+        self.go_on_sweeping();
         if std::mem::take(&mut self.work.feed) {
             self.retry_waiting_for_room();
         }

@@ -88,6 +88,7 @@ impl World {
             Effect::Created(client, request, grant) => {
                 self.reply(at, client, request, Reply::Created(grant));
             }
+            Effect::CallAdoption(..) => {}
             Effect::Call(client, call) => {
                 self.note_call(at, &call);
                 self.tell_agent(at, client, Said::Call(call));
@@ -285,5 +286,5 @@ pub(crate) fn peer(client: ClientNo) -> Peer {
     let is_agent = client.0 >= AGENTS;
     let name = if is_agent { "pool".to_owned() } else { format!("client {}", client.0) };
     let (pid, uid, access) = (1000 + client.0, 1, Access::ReadWrite);
-    Peer { pid, uid, name, access, channel: !is_agent }
+    Peer { pid, uid, name, access, channel: !is_agent, session: client.0.into() }
 }

@@ -261,6 +261,7 @@ impl Core {
             name: String::new(),
             access: session.access,
             channel: session.channel.is_some(),
+            session: writer_mark(session.token),
         };
         let token = session.token;
         // Those who sleep find their connection closed and come back.

@@ -49,7 +49,8 @@ impl Model {
 
     pub(super) fn connect(&mut self, client: ClientNo) {
         let name = String::new();
-        let peer = Peer { pid: 1, uid: 1, name, access: Access::ReadWrite, channel: true };
+        let peer =
+            Peer { pid: 1, uid: 1, name, access: Access::ReadWrite, channel: true, session: 1 };
         self.world.event(Event::Connect(client, peer));
         self.actors.insert(client, super::Actor::default());
         if self.dice.percent(30) && !self.memories.is_empty() {

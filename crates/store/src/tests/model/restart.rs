@@ -210,6 +210,7 @@ impl Model {
             name: String::new(),
             access: plasmon_proto::message::Access::ReadWrite,
             channel: true,
+            session: 1,
         };
         self.world.event(crate::Event::Connect(client, peer));
         self.world.event(crate::Event::Part(client));

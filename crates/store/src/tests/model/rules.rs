@@ -18,7 +18,7 @@ impl Model {
     /// Subscribes a client to everything.
     pub(super) fn watch(&mut self) {
         let access = plasmon_proto::message::Access::ReadWrite;
-        let peer = Peer { pid: 1, uid: 1, name: String::new(), access, channel: false };
+        let peer = Peer { pid: 1, uid: 1, name: String::new(), access, channel: false, session: 1 };
         self.world.event(Event::Connect(OBSERVER, peer));
         let filter = Filter::default();
         assert_eq!(self.world.ask(OBSERVER, Request::Subscribe { filter }), Reply::Done);
