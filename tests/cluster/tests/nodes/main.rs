@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "in a test the panic is the report")]
 
+mod adoption;
 mod deletes;
 mod disk;
 mod drain;
