@@ -112,6 +112,7 @@ fn pool_attributes(
         let error = chosen.into_iter().fold(error, Error::with_id);
         Err(error.naming(options.name.as_ref()))
     };
+    check_members(doing, &options.members)?;
     let is_named = chosen.is_some_and(|id| id.is_pooled());
     if options.pool && !is_named && chosen.is_some() {
         let detail = "an object of a pool has a name that begins with @, or neither name nor id";
@@ -172,6 +173,14 @@ fn pool_attributes(
     Ok(Some(PoolAttributes { copies, copies_min, class, origin, serial }))
 }
 
+/// An object of a pool may be deleted on any node, so no other object can rely on it.
+fn check_members(doing: &'static str, members: &[ObjectId]) -> Result<()> {
+    let Some(member) = members.iter().find(|id| id.is_pooled()) else { return Ok(()) };
+    let detail = "a member is an object of a pool, which other nodes may delete: make the \
+                  composite of objects of this store, or put its data in one piece";
+    Err(Error::new(Code::Unsupported, doing).with_id(*member).with_detail(detail))
+}
+
 /// What the options ask for that no pool can do. The store refuses it, too, but only once the bytes
 /// are there.
 fn unsupported_in_a_pool(options: &PutOptions) -> Option<&'static str> {
@@ -181,8 +190,17 @@ fn unsupported_in_a_pool(options: &PutOptions) -> Option<&'static str> {
     if options.replace {
         return Some("an object of a pool cannot be replaced: delete the old one first");
     }
-    if options.owned || !options.members.is_empty() {
-        return Some("an object of a pool is neither a member of a composite nor a composite");
+    if options.owned {
+        return Some(
+            "an object of a pool is no member of others, so it cannot be owned by one: leave out \
+             owned, and delete it when it is not needed",
+        );
+    }
+    if !options.members.is_empty() {
+        return Some(
+            "an object of a pool has no members: put its data in one piece, as puts and builders \
+             of tables do",
+        );
     }
     None
 }
@@ -323,6 +341,11 @@ mod tests {
             PutOptions { replace: true, ..pooled.clone() },
             PutOptions { owned: true, ..pooled.clone() },
             PutOptions { members: vec![ObjectId::new([7; 20])], ..pooled.clone() },
+            PutOptions { members: vec![ObjectId::pooled([7; 12], None)], ..PutOptions::default() },
+            PutOptions {
+                members: vec![ObjectId::new([7; 20]), ObjectId::pooled([7; 12], Some(3))],
+                ..PutOptions::default()
+            },
         ];
         assert!(Plan::new("putting", 1, &pooled).is_ok());
         for options in refused {
