@@ -369,6 +369,65 @@ def test_other_metadata_and_frames(nodes):
         nodes.two.pool.read_columns(name, ["x"], rows=(2, 1))
 
 
+def others(store: plasmon.Store, id: plasmon.ObjectId) -> list[plasmon.ObjectInfo]:
+    """Objects without a name of the pool, but for this one."""
+    return [info for info in local(store) if info.id != id]
+
+
+@pytest.mark.parametrize("options", [{"name": "@parts:built", "copies": 1}, {"pool": True}])
+def test_a_table_that_is_built_for_the_pool_is_one_object_on_all_nodes(nodes, options):
+    nodes.put(b"the nodes have joined")
+    table = pa.table({"a": [1, 2, None], "b": ["x", None, "z" * 100], "c": [[1], [], None]})
+    with nodes.one.table_builder(table.schema) as builder:
+        for _ in range(1000):
+            builder.extend(table)
+        id = builder.finish(**options)
+    if "pool" in options:
+        nodes.one.settle(id, timeout=DEADLINE_S)
+    # Its memory was the builder's, and is given back: no members are left.
+    settles(lambda: not others(nodes.one, id))
+    wanted = pa.concat_tables([table] * 1000)
+    found = nodes.two.pool.read_columns(id, ["c", "a"])
+    assert found.equals(wanted.select(["c", "a"]))
+    assert nodes.two.get(id, as_="arrow").equals(wanted)
+    assert not others(nodes.two, id)
+    nodes.two.delete(id, wait=True)
+    for store in (nodes.one, nodes.two):
+        with pytest.raises((plasmon.Absent, plasmon.Deleted)):
+            store.get(id)
+
+
+def test_a_table_in_parts_goes_to_the_pool_in_one_piece(nodes):
+    nodes.put(b"the nodes have joined")
+    with nodes.one.table_builder(pa.schema({"a": pa.int64()})) as builder:
+        builder.extend(pa.table({"a": range(5000)}))
+        id = builder.finish()
+    whole = nodes.one.get(id, as_="arrow")
+    name = nodes.put(whole)
+    nodes.one.delete(id)
+    assert nodes.two.get(name, as_="arrow").equals(whole)
+    nodes.two.delete(name)
+
+
+def test_composites_of_a_pool_are_refused_with_what_to_do_instead(nodes):
+    nodes.put(b"the nodes have joined")
+    member, pooled = nodes.one.put(b"a part"), nodes.one.put(b"of the pool", pool=True)
+    refused = [
+        ({"name": "@parts:composite", "members": [member]}, "in one piece"),
+        ({"pool": True, "members": [member]}, "in one piece"),
+        ({"name": "@parts:composite", "owned": True}, "leave out owned"),
+        ({"name": "composite", "members": [member, pooled]}, "objects of this store"),
+        ({"members": ["@parts:nothing"]}, "objects of this store"),
+    ]
+    for options, advice in refused:
+        with pytest.raises(plasmon.Unsupported, match=advice):
+            nodes.one.create(10, **options)
+        with pytest.raises(plasmon.Unsupported, match=advice):
+            nodes.one.put(b"data", **options)
+    nodes.one.delete([member, pooled])
+    settles(lambda: not local(nodes.one))
+
+
 def test_one_column_of_many_moves_little(nodes):
     columns = {f"c{at}": pa.array(range(at, at + 100_000)) for at in range(50)}
     batches = pa.table(columns).to_batches(max_chunksize=10_000)

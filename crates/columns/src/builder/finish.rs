@@ -53,13 +53,18 @@ impl ColumnSet<'_> {
     }
 
     /// Copies what was built into an ordinary object: the daemon that gave the memory is gone, or
-    /// the object is one of a pool, which has no members.
+    /// the object is one of a pool, which has no members. It is written where it will lie.
     fn copy(&self, batches: &[Batch], options: &PutOptions) -> Result<ObjectId> {
-        let mut sink = Contiguous::default();
-        stream::write(self.schema, &borrowed(batches), &mut sink)?;
+        let batches = borrowed(batches);
+        let mut length = Length::default();
+        stream::write(self.schema, &batches, &mut length)?;
         let metadata = composite::described((self.kind, ""), options)?;
         let options = PutOptions { tag: tag::ARROW_STREAM, metadata, ..options.clone() };
-        Ok(self.store.put(&sink.0, &options)?)
+        let mut object = self.store.create(length.0, &options)?;
+        let mut sink = InPlace { left: &mut object, written: 0 };
+        stream::write(self.schema, &batches, &mut sink)?;
+        assert_eq!(sink.written, length.0, "a stream is as long each time that it is written");
+        Ok(object.seal()?)
     }
 }
 
@@ -132,6 +137,71 @@ impl Sink for InParts {
 
     fn stream_bytes(&self) -> u64 {
         self.writer.stream_bytes()
+    }
+}
+
+/// How long the stream is.
+#[derive(Default)]
+struct Length(u64);
+
+impl Sink for Length {
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.0 += bytes.len() as u64;
+    }
+
+    fn pad(&mut self) {
+        self.0 = self.0.next_multiple_of(OBJECT_ALIGN);
+    }
+
+    fn buffer(&mut self, slot: Slot<'_>) {
+        self.0 += match slot {
+            Slot::Empty => 0,
+            Slot::Zeroes(bytes) => bytes as u64,
+            Slot::Bytes(bytes) => bytes.as_slice().len() as u64,
+        };
+    }
+
+    fn stream_bytes(&self) -> u64 {
+        self.0
+    }
+}
+
+/// The stream as the bytes of an object, which has just as many.
+struct InPlace<'a> {
+    left: &'a mut [u8],
+    written: u64,
+}
+
+impl InPlace<'_> {
+    /// The next bytes to be written.
+    fn take(&mut self, bytes: usize) -> &mut [u8] {
+        let (next, left) = std::mem::take(&mut self.left).split_at_mut(bytes);
+        self.left = left;
+        self.written += bytes as u64;
+        next
+    }
+}
+
+impl Sink for InPlace<'_> {
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.take(bytes.len()).copy_from_slice(bytes);
+    }
+
+    fn pad(&mut self) {
+        let end = self.written.next_multiple_of(OBJECT_ALIGN);
+        self.take((end - self.written) as usize).fill(0);
+    }
+
+    fn buffer(&mut self, slot: Slot<'_>) {
+        match slot {
+            Slot::Empty => {}
+            Slot::Zeroes(bytes) => self.take(bytes).fill(0),
+            Slot::Bytes(bytes) => self.bytes(bytes.as_slice()),
+        }
+    }
+
+    fn stream_bytes(&self) -> u64 {
+        self.written
     }
 }
 
