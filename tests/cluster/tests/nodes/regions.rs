@@ -188,3 +188,25 @@ fn what_cannot_be_allocated_is_said() {
         Code::Absent
     );
 }
+
+/// Its node may come back at first, and then it is given up.
+#[test]
+#[ignore = "takes a quarter of a minute; scripts/test.py network"]
+fn a_region_is_unreachable_and_then_gone_with_its_node() {
+    let Some((_etcd, mut nodes)) = nodes(3, &[]) else { return };
+    let at = allocate(&nodes[0].client, 10, &on("node1", 1));
+    nodes[2].client.pool_write(at, &[1]).unwrap();
+    nodes.remove(1).kill();
+    assert_eq!(code(nodes[1].client.pool_write(at, &[1])), Code::Unreachable);
+    until("its node is given up", || {
+        let found = code(nodes[1].client.pool_seal(&at.id));
+        assert!(matches!(found, Code::Unreachable | Code::Absent), "{found:?}");
+        found == Code::Absent
+    });
+    for node in &nodes {
+        assert_eq!(code(node.client.pool_write(at, &[1])), Code::Absent);
+        assert_eq!(code(node.client.pool_free(&at.id)), Code::Absent);
+        let read = code(read(&node.client, at, 0..1, NOW));
+        assert!(matches!(read, Code::Absent), "{read:?}");
+    }
+}
