@@ -119,6 +119,7 @@ mod parts;
 mod places;
 mod pull;
 pub mod record;
+mod refusals;
 mod region_asks;
 mod regions;
 mod serve;

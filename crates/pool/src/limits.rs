@@ -64,8 +64,8 @@ pub const COMMIT_UNHEARD_MS: u64 = UNREACHABLE_MS;
 /// unreachable: a node may need that long to make room in its memory.
 pub const COMMIT_STUCK_MS: u64 = 60_000;
 
-/// Commits that a node remembers to have ended without knowing how.
-pub const GIVEN_UP_MAX: usize = 10_000;
+/// Commits that a node remembers to have been refused.
+pub const REFUSALS_MAX: usize = 10_000;
 
 /// A copy of which bytes came within so long is on its way.
 pub const MOVED_MS: u64 = 1_000;

@@ -109,12 +109,14 @@ pub enum HoldOutcome {
     NoRoom,
     /// It does not have it, and was not asked to get it.
     Absent,
-    /// It made the object and has given it up, so the commit can never succeed.
+    /// It made the object and knows that its commit was refused, so that can never succeed.
     Withdrawn,
     /// Said without having been asked: it has a copy that it does not keep.
     Cached,
     /// It is getting the object, and bytes of it came a moment ago.
     Arriving,
+    /// Said without having been asked: it holds a copy that its clients cannot see.
+    Hidden,
 }
 
 /// A copy as its node describes it.

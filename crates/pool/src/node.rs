@@ -22,6 +22,7 @@ use crate::parts::PartsReads;
 use crate::places::Places;
 use crate::pull::{Ended, Outcome, Pulls, Wish};
 use crate::record::{Birth, is_copies};
+use crate::refusals::Refusals;
 use crate::region_asks::RegionAsks;
 use crate::regions::Regions;
 use crate::serve::Serves;
@@ -42,6 +43,7 @@ pub struct Node {
     directory: Directory,
     copies: Copies,
     requests: Requests,
+    refusals: Refusals,
     lookups: Lookups,
     looks: Looks,
     pulls: Pulls,
@@ -92,6 +94,7 @@ impl Node {
             out: Outbox::default(),
             copies: Copies::default(),
             requests: Requests::new(),
+            refusals: Refusals::default(),
             lookups: Lookups::new(config.first_number()),
             looks: Looks::default(),
             serves: Serves::default(),
@@ -228,7 +231,7 @@ impl Node {
         if *self.held_due.get_or_insert(now.after_ms(HELD_AGAIN_MS)) <= now {
             self.held_due = Some(now.after_ms(HELD_AGAIN_MS));
             for (id, birth) in hidden {
-                self.send_held(now, id, birth, HoldOutcome::Held);
+                self.send_held(now, id, birth, HoldOutcome::Hidden);
             }
         }
     }
@@ -412,9 +415,8 @@ impl Node {
         self.lookups.ask_anew(cx, id);
     }
 
-    /// A commit ends without an answer.
+    /// A commit ends without an answer: the object may exist.
     fn give_up(&mut self, now: Mono, id: ObjectId, birth: Birth) {
-        self.requests.note_given_up(id, birth);
         self.commit_ended(now, (id, birth), Err(Refusal::Unreachable));
     }
 
@@ -424,7 +426,10 @@ impl Node {
         self.notices.committed(context!(self, now), id, birth, result.is_ok());
         match result {
             Ok(()) => self.copies.publish(&mut self.out, id, birth),
-            Err(_) => {
+            Err(refusal) => {
+                if refusal != Refusal::Unreachable {
+                    self.refusals.note(id, birth);
+                }
                 self.copies.remove(&id, birth);
                 self.end_openers(now, id, birth, false);
             }

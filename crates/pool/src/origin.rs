@@ -7,9 +7,7 @@ use plasmon_proto::ObjectId;
 
 use crate::config::Config;
 use crate::event::{Refusal, Told};
-use crate::limits::{
-    COMMITS_ASKED_MAX, GIVEN_UP_MAX, IN_USE_MS, RETRY_MS, RETRY_MS_MAX, UNREACHABLE_MS,
-};
+use crate::limits::{COMMITS_ASKED_MAX, IN_USE_MS, RETRY_MS, RETRY_MS_MAX, UNREACHABLE_MS};
 use crate::message::{CommitOutcome, Message};
 use crate::record::{Birth, Content};
 use crate::time::{Mono, Timers};
@@ -78,8 +76,6 @@ pub(crate) struct Requests {
     asked: usize,
     /// Those that are not, in their order. Some are gone.
     waiting: VecDeque<ObjectId>,
-    /// Commits that ended here without an answer, the newest last.
-    given_up: VecDeque<(ObjectId, Birth)>,
 }
 
 impl Requests {
@@ -90,7 +86,6 @@ impl Requests {
             timers: Timers::new(),
             asked: 0,
             waiting: VecDeque::new(),
-            given_up: VecDeque::new(),
         }
     }
 
@@ -152,19 +147,6 @@ impl Requests {
             self.timers.clear(key);
         }
         found
-    }
-
-    /// A commit ended without an answer: the object may exist.
-    pub(crate) fn note_given_up(&mut self, id: ObjectId, birth: Birth) {
-        if self.given_up.len() >= GIVEN_UP_MAX {
-            self.given_up.pop_front();
-        }
-        self.given_up.push_back((id, birth));
-    }
-
-    /// Whether an object of this node, which is not here, may exist for all that is known here.
-    pub(crate) fn is_given_up(&self, id: ObjectId, birth: Birth) -> bool {
-        self.given_up.contains(&(id, birth))
     }
 
     /// The commits of ids that any node may make.

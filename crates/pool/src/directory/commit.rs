@@ -170,7 +170,9 @@ pub(super) fn held(
     outcome: HoldOutcome,
 ) {
     match outcome {
-        HoldOutcome::Held => return has_copy(led, cx, from, id, birth),
+        HoldOutcome::Held | HoldOutcome::Hidden => {
+            return has_copy(led, cx, from, id, birth, outcome);
+        }
         HoldOutcome::Cached => return has_cached(led, cx, from, id, birth),
         HoldOutcome::Arriving => return is_arriving(led, cx, from, id, birth),
         HoldOutcome::NoRoom | HoldOutcome::Absent | HoldOutcome::Withdrawn => {}
@@ -212,10 +214,19 @@ fn is_arriving(led: &mut Led, cx: &Context<'_>, from: Slot, id: ObjectId, birth:
 }
 
 /// A node keeps a copy. It may have been asked more than once, and have refused before.
-fn has_copy(led: &mut Led, cx: &mut Context<'_>, from: Slot, id: ObjectId, birth: Birth) {
+fn has_copy(
+    led: &mut Led,
+    cx: &mut Context<'_>,
+    from: Slot,
+    id: ObjectId,
+    birth: Birth,
+    outcome: HoldOutcome,
+) {
     let Some(mut record) = led.record_of(&id, birth).cloned() else {
-        // An object with a home is seen there before its commit is recorded.
-        if led.knows_all(cx) && id.home().is_none() {
+        // An object with a home is seen there before its commit is recorded, and may be seen by
+        // clients of the node that has this copy, unless it is hidden.
+        let may_be_seen = id.home().is_some() && outcome != HoldOutcome::Hidden;
+        if led.knows_all(cx) && !may_be_seen {
             cx.send(from, Message::Drop { id, birth, existed: false });
         }
         return;
@@ -291,7 +302,17 @@ pub(super) fn advance(led: &mut Led, cx: &mut Context<'_>, id: ObjectId) {
     let Some(mut record) = led.record(&id).cloned() else { return };
     let mut work = led.work.remove(&id).unwrap_or_default();
     let origin = record.birth.slot;
-    let is_there = cx.view.is_live(origin) && cx.view.has_store_of(record.birth);
+    let has_store = cx.view.has_store_of(record.birth);
+    let is_there = cx.view.is_live(origin) && has_store;
+    if !is_there && !work.inherited && id.home().is_none() {
+        // It has never existed. Its origin may have heard an earlier refusal of it, so it does not
+        // come to exist without the origin.
+        led.work.insert(id, work);
+        if !has_store {
+            withdraw(led, cx, id, CommitOutcome::NotEnoughNodes);
+        }
+        return;
+    }
     if !work.doubt && !is_there {
         work.doubt = true;
         work.missing = record.holders.iter().copied().collect();

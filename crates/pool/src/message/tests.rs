@@ -227,7 +227,7 @@ fn outcomes_are_numbered_in_order() {
         assert_eq!(postcard::to_allocvec(&outcome).unwrap()[0], number as u8, "{outcome:?}");
     }
     let holds = [Hold::Held, Hold::NoRoom, Hold::Absent, Hold::Withdrawn, Hold::Cached];
-    for (number, outcome) in holds.into_iter().chain([Hold::Arriving]).enumerate() {
+    for (number, outcome) in holds.into_iter().chain([Hold::Arriving, Hold::Hidden]).enumerate() {
         assert_eq!(postcard::to_allocvec(&outcome).unwrap(), [number as u8], "{outcome:?}");
     }
 }

@@ -62,10 +62,10 @@ impl Node {
             }
             // One store has one object of an id.
             (Some(_), _) => HoldOutcome::NoRoom,
-            (None, _) if is_own && !wish.visible => match self.requests.is_given_up(id, birth) {
+            (None, _) if is_own && !wish.visible => match self.refusals.has(id, birth) {
+                true => HoldOutcome::Withdrawn,
                 // Clients of other nodes may have seen it: the other holders decide.
-                true => HoldOutcome::Absent,
-                false => HoldOutcome::Withdrawn,
+                false => HoldOutcome::Absent,
             },
             (None, None) if wish.sources.is_empty() => HoldOutcome::Absent,
             (None, _) => {
@@ -84,6 +84,9 @@ impl Node {
         self.end_openers(now, id, birth, existed);
         if self.requests.end_commit(id, birth) {
             let result = if existed { Ok(()) } else { Err(Refusal::NotEnoughNodes) };
+            if !existed {
+                self.refusals.note(id, birth);
+            }
             self.out.tell(Told::Committed { id, serial: birth.serial, result });
             self.notices.committed(context!(self, now), id, birth, existed);
         }

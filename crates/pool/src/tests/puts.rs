@@ -3,10 +3,11 @@
 use plasmon_cluster::{Map, Slot};
 use plasmon_proto::ObjectId;
 
-use crate::event::{Effect, Event, Refusal};
+use crate::event::{Effect, Event, Fate, Refusal};
 use crate::limits::{COMMIT_STUCK_MS, COMMIT_UNHEARD_MS};
 use crate::message::{Envelope, HoldOutcome, Message};
 use crate::record::{Birth, Content};
+use crate::time::Mono;
 
 use super::history::{Operation, OperationNo};
 use super::network::Way;
@@ -18,8 +19,16 @@ const SLACK_MS: u64 = 5_000;
 
 /// A pool of three machines at rest.
 fn world() -> World {
-    let three = |seed: &u64| *seed % 2 == 1 && World::new(*seed, None, 0).machines.len() == 3;
-    let mut world = World::new((0..).find(three).unwrap(), None, 500);
+    world_of(3)
+}
+
+/// A pool of so many machines at rest.
+fn world_of(machines: usize) -> World {
+    let is_it = |seed: &u64| {
+        let world = World::new(*seed, None, 0);
+        !world.is_impatient && world.machines.len() == machines
+    };
+    let mut world = World::new((0..).find(is_it).unwrap(), None, 500);
     (world.slow_ms, world.bulk_loss) = (0, 0);
     world.start_all().unwrap();
     pass(&mut world, 3_000);
@@ -150,41 +159,155 @@ fn a_deleted_name_is_not_refused_by_a_node_that_has_not_heard_of_it() {
     check_quiet(&mut world);
 }
 
+/// What the origin of an incarnation answers a primary that asks whether it has the object.
+fn says_of(world: &mut World, at: usize, id: ObjectId, birth: Birth) -> Option<HoldOutcome> {
+    let (_, map) = world.maps.last().unwrap().clone();
+    let from = map.primary(Map::group_of(&id)).unwrap();
+    let (now, incarnation) = (world.now, world.machines[usize::from(from.0)].incarnation);
+    let (content, sources) = (Content::default(), Vec::new());
+    let messages = vec![Message::Hold { id, birth, content, sources, live: false }];
+    let envelope = Envelope { epoch: map.epoch(), from, incarnation, messages };
+    let mut effects = Vec::new();
+    world.machines[at].node.as_mut().unwrap().step(now, Event::Peer(envelope), &mut effects);
+    let sent = effects.into_iter().filter_map(|effect| match effect {
+        Effect::Send { to, envelope } if to == from => Some(envelope.messages),
+        _ => None,
+    });
+    sent.flatten().find_map(|message| match message {
+        Message::Held { id: of, birth: it, outcome } => {
+            (of == id && it == birth).then_some(outcome)
+        }
+        _ => None,
+    })
+}
+
+/// The number of an id whose group another node than 0 leads.
+fn led_elsewhere(world: &World) -> (u8, usize) {
+    let (_, map) = world.maps.last().unwrap().clone();
+    let primary_of = |number: u8| {
+        let id = ObjectId::pooled([number; 12], None);
+        map.primary(Map::group_of(&id)).unwrap()
+    };
+    let number = (0..).find(|number| primary_of(*number) != Slot(0)).unwrap();
+    (number, usize::from(primary_of(number).0))
+}
+
 /// An origin that had ended its commit without an answer told the next primary that it can never
-/// have succeeded, though clients of other nodes had read the object: it was absent then.
+/// have succeeded, though clients of other nodes had read the object: it was absent then. So did
+/// one whose pool daemon had started again since, and had forgotten that.
 #[test]
 fn an_origin_that_ended_its_commit_without_an_answer_leaves_the_decision_to_the_holders() {
     let mut world = world();
-    let (_, map) = world.maps.last().unwrap().clone();
-    let primary_of = |number: &u8| {
-        let id = ObjectId::pooled([*number; 12], None);
-        map.primary(Map::group_of(&id)).unwrap()
-    };
-    let number = (0..).find(|number| primary_of(number) != Slot(0)).unwrap();
-    let from = primary_of(&number);
-    world.network.cut(Way { from: usize::from(from.0), to: 0 });
+    let (number, from) = led_elsewhere(&world);
+    world.network.cut(Way { from, to: 0 });
     let no = put(&mut world, 0, number, 100);
     pass(&mut world, COMMIT_UNHEARD_MS + SLACK_MS);
     assert_eq!(outcome(&world, no), Some(Outcome::Put(Err(Refusal::Unreachable))));
 
     let id = world.ids[0];
-    let known = world.history.entries[&no].birth.unwrap();
-    let unknown = Birth { serial: known.serial + 1, ..known };
-    let (now, incarnation) = (world.now, world.machines[usize::from(from.0)].incarnation);
-    let node = world.machines[0].node.as_mut().unwrap();
-    for (birth, wanted) in [(known, HoldOutcome::Absent), (unknown, HoldOutcome::Withdrawn)] {
-        let (content, sources) = (Content::default(), Vec::new());
-        let messages = vec![Message::Hold { id, birth, content, sources, live: false }];
-        let envelope = Envelope { epoch: map.epoch(), from, incarnation, messages };
-        let mut effects = Vec::new();
-        node.step(now, Event::Peer(envelope), &mut effects);
-        let held = Message::Held { id, birth, outcome: wanted };
-        let says = |effect: &Effect| match effect {
-            Effect::Send { to, envelope } => *to == from && envelope.messages.contains(&held),
-            _ => false,
+    let birth = world.history.entries[&no].birth.unwrap();
+    assert_eq!(says_of(&mut world, 0, id, birth), Some(HoldOutcome::Absent));
+    world.crash(0, false, 500).unwrap();
+    pass(&mut world, 3_000);
+    assert_eq!(says_of(&mut world, 0, id, birth), Some(HoldOutcome::Absent));
+}
+
+/// Of what was refused it says that it can never exist, whatever a primary finds of it.
+#[test]
+fn an_origin_whose_commit_was_refused_says_so() {
+    let mut world = world();
+    let (id, content) = (ObjectId::pooled([1; 12], None), Content::default());
+    world.ids.push(id);
+    let no = world.begin(1, Operation::Put { id, content, copies: 1, copies_min: 1 }).unwrap();
+    pass(&mut world, 1_000);
+    assert_eq!(outcome(&world, no), Some(Outcome::Put(Ok(()))));
+    let no = put(&mut world, 0, 1, 100);
+    pass(&mut world, 1_000);
+    let refused = Some(Outcome::Put(Err(Refusal::Exists)));
+    assert_eq!(outcome(&world, no), refused, "{}", world.trace());
+    let birth = world.history.entries[&no].birth.unwrap();
+    assert_eq!(says_of(&mut world, 0, id, birth), Some(HoldOutcome::Withdrawn));
+}
+
+/// The whole story: a primary accepts an object and shows it to its clients, no other node hears of
+/// that, the origin ends the commit, and both pool daemons start again. The next primary asks the
+/// origin.
+#[test]
+fn an_object_that_clients_have_read_exists_after_its_origin_and_its_primary_started_again() {
+    let mut world = world();
+    let (number, primary) = led_elsewhere(&world);
+    let third = 3 - primary;
+    let no = put(&mut world, 0, number, 100);
+    let id = world.ids[0];
+    // All acting nodes have recorded that it is pending.
+    let is_recorded = |world: &World| {
+        let begins = |at: usize| {
+            let start = format!("{at} <- Peer");
+            world.trace().lines().any(|line| line.contains(&start) && line.contains("Pending"))
         };
-        assert!(effects.iter().any(says), "{wanted:?}: {effects:?}");
+        begins(0) && begins(third)
+    };
+    while !is_recorded(&world) {
+        world.run_until(Mono(world.now.0 + 20), false).unwrap();
     }
+    world.network.cut(Way { from: primary, to: third });
+    // It fetches the object from the origin.
+    while !world.trace().contains("Whole") {
+        world.run_until(Mono(world.now.0 + 20), false).unwrap();
+    }
+    world.network.cut(Way { from: primary, to: 0 });
+    pass(&mut world, 1_000);
+    let read = world.begin(primary, Operation::Get { id, patient: false }).unwrap();
+    pass(&mut world, 100);
+    let birth = world.history.entries[&no].birth.unwrap();
+    assert_eq!(outcome(&world, read), Some(Outcome::Read(birth)), "{}", world.trace());
+    pass(&mut world, COMMIT_UNHEARD_MS + SLACK_MS);
+    assert_eq!(outcome(&world, no), Some(Outcome::Put(Err(Refusal::Unreachable))));
+    world.crash(0, false, 200).unwrap();
+    world.crash(primary, false, 500).unwrap();
+    pass(&mut world, 5_000);
+    for at in 0..3 {
+        let read = world.begin(at, Operation::Get { id, patient: false }).unwrap();
+        pass(&mut world, 2_000);
+        assert_eq!(outcome(&world, read), Some(Outcome::Read(birth)), "{}", world.trace());
+    }
+    check_quiet(&mut world);
+}
+
+/// A primary refused an object and accepted it when the origin, which had not heard that, asked
+/// again. The origin lost its lease, and the primary let the object exist without it, because
+/// another node had a copy; then the origin heard the refusal, and told its client.
+#[test]
+fn what_its_origin_may_know_to_be_refused_does_not_come_to_exist_without_it() {
+    let mut world = world_of(4);
+    let (_, map) = world.maps.last().unwrap().clone();
+    let group_of = |number: u8| map.group(Map::group_of(&ObjectId::pooled([number; 12], None)));
+    let number = (0..).find(|number| !group_of(*number).acting.contains(&Slot(0))).unwrap();
+    let acting: Vec<_> = group_of(number).acting.iter().map(|slot| usize::from(slot.0)).collect();
+    let (primary, third) = (acting[0], acting[1]);
+    let (id, content) = (ObjectId::pooled([number; 12], None), Content::default());
+    world.ids.push(id);
+    let first = Operation::Put { id, content, copies: 1, copies_min: 1 };
+    world.begin(third, first).unwrap();
+    pass(&mut world, 1_000);
+    world.network.cut(Way { from: primary, to: 0 });
+    let put = Operation::Put { id, content, copies: 4, copies_min: 1 };
+    let no = world.begin(0, put).unwrap();
+    pass(&mut world, 300);
+    world.begin(third, Operation::Delete { id }).unwrap();
+    pass(&mut world, 1_000);
+    world.machines[0].reaches_etcd = false;
+    pass(&mut world, 3_200);
+    world.heal(Way { from: primary, to: 0 }).unwrap();
+    pass(&mut world, 100);
+    let refused = Some(Outcome::Put(Err(Refusal::Exists)));
+    assert_eq!(outcome(&world, no), refused, "{}", world.trace());
+    world.machines[0].reaches_etcd = true;
+    check_quiet(&mut world);
+    let get = world.begin(third, Operation::Get { id, patient: false }).unwrap();
+    pass(&mut world, 1_000);
+    let absent = Some(Outcome::Fate(Fate::Absent));
+    assert_eq!(outcome(&world, get), absent, "{}", world.trace());
 }
 
 /// A put right after nodes had joined was acknowledged when they had its copies, and only the first
