@@ -102,6 +102,7 @@
 
 mod config;
 mod copies;
+mod creations;
 mod directory;
 pub mod event;
 mod gather;

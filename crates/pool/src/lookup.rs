@@ -64,11 +64,9 @@ struct Delete {
     deadline: Mono,
 }
 
-/// Clients that create an object of which a copy is here.
+/// Clients that create an object.
 #[derive(Clone, Copy, Debug)]
 struct Check {
-    /// The incarnation of the copy.
-    birth: Birth,
     /// The last call of the store.
     number: u64,
     deadline: Mono,
@@ -115,8 +113,8 @@ pub(crate) struct Asked {
     pub(crate) delete: Option<u64>,
     /// Whether this copy is right.
     pub(crate) verify: Option<Birth>,
-    /// The same, for clients that create: the copy, and the last call that this answers.
-    pub(crate) check: Option<(Birth, u64)>,
+    /// Clients create it: the last call that this answers.
+    pub(crate) check: Option<u64>,
 }
 
 /// The questions of this node.
@@ -195,10 +193,12 @@ impl Lookups {
         self.go_on(cx, id);
     }
 
-    /// Clients create an object of an id of which this copy is here.
-    pub(crate) fn check(&mut self, cx: &mut Context<'_>, id: ObjectId, birth: Birth, number: u64) {
+    /// Clients create an object: does one of the id exist?
+    pub(crate) fn check(&mut self, cx: &mut Context<'_>, id: ObjectId, number: u64) {
         let deadline = cx.now.after_ms(UNREACHABLE_MS);
-        self.wants.entry(id).or_default().check = Some(Check { birth, number, deadline });
+        let want = self.wants.entry(id).or_default();
+        let number = want.check.map_or(number, |check| check.number.max(number));
+        want.check = Some(Check { number, deadline });
         self.go_on(cx, id);
     }
 
@@ -354,9 +354,9 @@ impl Lookups {
             seek: seek.or(want.prefetch.map(|_| Class::Prefetch)),
             delete: question.delete.filter(|_| want.delete.is_some()),
             verify: question.verify.and_then(|_| want.verify.take()),
-            check: want.check.and(question.check).map(|check| (check.birth, check.number)),
+            check: want.check.and(question.check).map(|check| check.number),
         };
-        want.check = want.check.filter(|check| asked.check.is_none_or(|(_, no)| no < check.number));
+        want.check = want.check.filter(|check| asked.check.is_none_or(|no| no < check.number));
         want.delete = want.delete.filter(|delete| question.delete != Some(delete.number));
         want.question = None;
         want.prefetch = want.prefetch.filter(|_| fate.is_none());

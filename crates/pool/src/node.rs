@@ -7,6 +7,7 @@ use plasmon_proto::ObjectId;
 
 use crate::config::Config;
 use crate::copies::{Copies, Copy};
+use crate::creations::Creations;
 use crate::directory::Directory;
 use crate::event::{Call, Effect, Event, Fate, Refusal, Told};
 use crate::gather::{GatherServes, Gathers};
@@ -45,6 +46,7 @@ pub struct Node {
     requests: Requests,
     refusals: Refusals,
     lookups: Lookups,
+    creations: Creations,
     looks: Looks,
     pulls: Pulls,
     serves: Serves,
@@ -71,6 +73,7 @@ macro_rules! context {
 }
 
 mod answers;
+mod creations;
 mod drains;
 mod gathers;
 mod listings;
@@ -98,6 +101,7 @@ impl Node {
             lookups: Lookups::new(config.first_number()),
             looks: Looks::default(),
             serves: Serves::default(),
+            creations: Creations::default(),
             places: Places::new(config.first_number()),
             listings: Listings::new(config.first_number()),
             verifications: Verifications::new(config.first_number()),
@@ -176,6 +180,7 @@ impl Node {
         directory
             .chain(self.requests.next_deadline())
             .chain(self.lookups.next_deadline())
+            .chain(self.creations.next_deadline())
             .chain(self.pulls.next_deadline())
             .chain(self.vouching.next_deadline())
             .chain(self.places.next_deadline())
@@ -198,6 +203,7 @@ impl Node {
         for (id, birth) in commits {
             self.give_up(now, id, birth);
         }
+        self.go_on_creating(now);
         self.lookups.time_passed(context!(self, now));
         for outcome in self.pulls.time_passed(context!(self, now)) {
             self.pull_ended(now, Some(outcome));
@@ -338,18 +344,6 @@ impl Node {
         }
     }
 
-    /// Clients create an object of an id of which a copy is here. One that they cannot see is not
-    /// decided about.
-    fn verify(&mut self, now: Mono, id: ObjectId, number: u64) {
-        match self.copies.get(&id).filter(|copy| copy.visible) {
-            Some(copy) => {
-                let birth = copy.birth;
-                self.lookups.check(context!(self, now), id, birth, number);
-            }
-            None => self.out.tell(Told::Verified { id, number, known: true }),
-        }
-    }
-
     fn commit(&mut self, now: Mono, id: ObjectId, commit: Commit) {
         let Commit { birth, content, copies, copies_min, .. } = commit;
         if !is_copies(copies, copies_min) || !content.is_movable() {
@@ -458,9 +452,8 @@ impl Node {
 
     /// Whether nothing is under way for the clients of this node or of others.
     pub fn is_idle(&self) -> bool {
-        let is_idle = self.lookups.is_idle() && self.pulls.is_idle() && self.serves.is_idle();
-        let is_idle = is_idle && self.parts.is_idle() && self.region_asks.is_idle();
-        let is_idle = is_idle && self.gathers.is_idle();
-        is_idle && self.gather_serves.is_idle()
+        let copies = self.lookups.is_idle() && self.pulls.is_idle() && self.serves.is_idle();
+        let parts = self.parts.is_idle() && self.gathers.is_idle() && self.gather_serves.is_idle();
+        copies && parts && self.creations.is_empty() && self.region_asks.is_idle()
     }
 }

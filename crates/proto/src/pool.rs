@@ -15,6 +15,7 @@
 //!   a client deletes                             Delete -------->
 //!                                                <---------------- Drop of each copy, Deleted
 //!   a client creates what has a copy here        Verify -------->
+//!                                                <---------------- Exists
 //!                                                <---------------- Drop of the copy, Verified
 //! ```
 //!
@@ -207,8 +208,9 @@ pub enum Call {
         /// How many it has at least before it is acknowledged.
         copies_min: u8,
     },
-    /// A client creates an object of a free id of which a copy is here that clients can see. Does
-    /// the object of that copy still exist?
+    /// A client creates an object of a free id of which a copy is here, or comes here, whether
+    /// clients can see it or not. Does an object of this id exist? What is being decided is waited
+    /// for.
     Verify {
         /// The object.
         id: ObjectId,
@@ -327,8 +329,8 @@ pub enum Told {
         /// Comes back in the answer.
         number: u64,
     },
-    /// Whether the object of a copy exists is found out, for the calls up to this number. If it
-    /// does not, [`Told::Drop`] came before.
+    /// No object of an id exists, for the calls up to this number: [`Told::Drop`] of the copies
+    /// here came before.
     Verified {
         /// The object.
         id: ObjectId,
@@ -336,6 +338,13 @@ pub enum Told {
         number: u64,
         /// False: it could not be found out in time.
         known: bool,
+    },
+    /// An object of an id exists, for the calls of [`Call::Verify`] up to this number.
+    Exists {
+        /// The object.
+        id: ObjectId,
+        /// The last call that this answers.
+        number: u64,
     },
 }
 
@@ -457,6 +466,7 @@ pub(crate) mod tests {
                 Told::Verified { id, number: 300, known: true },
                 "0a070707070707070707070707ffff40706f6f6c00ac0201",
             ),
+            (Told::Exists { id, number: 300 }, "0b070707070707070707070707ffff40706f6f6c00ac02"),
         ];
         for (told, golden) in told {
             let bytes = postcard::to_allocvec(&told).unwrap();

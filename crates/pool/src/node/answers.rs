@@ -39,14 +39,14 @@ impl Node {
         if verify.is_some() {
             self.vouching.verified(&id);
         }
-        for birth in verify.into_iter().chain(check.map(|(birth, _)| birth)) {
+        if let Some(birth) = verify {
             let copy = self.copies.of(&id, birth);
             if let Some(told) = copy.and_then(|copy| vouch::verdict(id, copy, &answer)) {
                 self.out.tell(told);
             }
         }
-        if let Some((_, number)) = check {
-            self.out.tell(Told::Verified { id, number, known: true });
+        if let Some(number) = check {
+            self.checked(now, id, number, &answer);
         }
         if let (Some(number), Answer::Found { birth, .. } | Answer::Lost(birth)) = (delete, &answer)
         {

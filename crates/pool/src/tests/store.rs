@@ -122,11 +122,8 @@ impl Store {
         let (now, no, ..) = maker;
         match *operation {
             Operation::Put { id, .. } => {
-                if id.home().is_none() && self.objects.get(&id).is_some_and(|it| it.visible) {
-                    self.next_number += 1;
-                    let number = self.next_number;
-                    self.verifications.insert(number, (maker, *operation));
-                    calls.push(Call::Verify { id, number });
+                if id.home().is_none() && self.has_copy(&id) {
+                    self.verify(maker, *operation, calls);
                     return Vec::new();
                 }
                 self.put(maker, operation, calls)
@@ -152,23 +149,36 @@ impl Store {
         }
     }
 
+    /// Whether a copy is here or comes here, seen or not.
+    fn has_copy(&self, id: &ObjectId) -> bool {
+        self.objects.contains_key(id) || self.landings.values().any(|landing| landing.id == *id)
+    }
+
+    /// Whether it is not decided whether the object of such a copy exists.
+    fn is_undecided(&self, id: &ObjectId) -> bool {
+        self.has_copy(id) && !self.objects.get(id).is_some_and(|object| object.visible)
+    }
+
+    /// A put waits until the pool was asked whether an object of its id exists.
+    fn verify(&mut self, maker: Maker, operation: Operation, calls: &mut Vec<Call>) {
+        self.next_number += 1;
+        let (number, id) = (self.next_number, operation.id());
+        self.verifications.insert(number, (maker, operation));
+        calls.push(Call::Verify { id, number });
+    }
+
     /// A client makes an object.
     fn put(
         &mut self,
-        (now, no, slot, boot): Maker,
+        (_, no, slot, boot): Maker,
         operation: &Operation,
         calls: &mut Vec<Call>,
     ) -> Answers {
         let Operation::Put { id, content, copies, copies_min } = *operation else {
             return Vec::new();
         };
-        let refusal = if self.visible(now, &id).is_some() {
+        let refusal = if self.has_copy(&id) {
             Some(Refusal::Exists)
-        } else if self.objects.contains_key(&id)
-            || self.landings.values().any(|landing| landing.id == id)
-        {
-            // A copy that is not decided about.
-            Some(Refusal::InUse(slot))
         } else {
             (!self.make_room(content.bytes(), calls)).then_some(Refusal::StoreFull)
         };
@@ -192,7 +202,14 @@ impl Store {
         Vec::new()
     }
 
-    /// The pool was asked about the copies here, or could not be.
+    /// Takes the puts that an answer of the pool is for.
+    fn take_verified(&mut self, id: ObjectId, number: u64) -> Vec<(Maker, Operation)> {
+        let of_id = self.verifications.range(..=number).filter(|(_, (_, it))| it.id() == id);
+        let answered: Vec<u64> = of_id.map(|(call, _)| *call).collect();
+        answered.iter().filter_map(|call| self.verifications.remove(call)).collect()
+    }
+
+    /// No object of an id exists, or the pool could not be asked.
     fn verified(
         &mut self,
         now: Mono,
@@ -200,20 +217,25 @@ impl Store {
         (number, known): (u64, bool),
         calls: &mut Vec<Call>,
     ) -> Answers {
-        let of_id = self.verifications.range(..=number).filter(|(_, (_, it))| it.id() == id);
-        let answered: Vec<u64> = of_id.map(|(call, _)| *call).collect();
         let mut answers = Answers::new();
-        for call in answered {
-            let Some(((_, no, slot, boot), operation)) = self.verifications.remove(&call) else {
-                continue;
-            };
-            if known {
-                answers.extend(self.put((now, no, slot, boot), &operation, calls));
-            } else {
+        for ((_, no, slot, boot), operation) in self.take_verified(id, number) {
+            let maker = (now, no, slot, boot);
+            if !known {
                 answers.push((no, id, Outcome::Put(Err(Refusal::Unreachable))));
+            } else if self.is_undecided(&id) {
+                self.verify(maker, operation, calls);
+            } else {
+                answers.extend(self.put(maker, &operation, calls));
             }
         }
         answers
+    }
+
+    /// An object of an id exists.
+    fn exists(&mut self, id: ObjectId, number: u64) -> Answers {
+        let refused =
+            |((_, no, ..), _): (Maker, Operation)| (no, id, Outcome::Put(Err(Refusal::Exists)));
+        self.take_verified(id, number).into_iter().map(refused).collect()
     }
 
     /// The births that puts made since the last look.
@@ -274,6 +296,7 @@ impl Store {
                 Vec::new()
             }
             Told::Verified { id, number, known } => self.verified(now, id, (number, known), calls),
+            Told::Exists { id, number } => self.exists(id, number),
             Told::Vouch { ms } => {
                 self.vouched_until = now.after_ms(ms);
                 let ids: Vec<_> = self.waiters.keys().copied().collect();

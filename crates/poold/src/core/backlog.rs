@@ -80,6 +80,7 @@ fn object_of(effect: &Effect) -> Option<ObjectId> {
             | Told::Publish { id, .. }
             | Told::Keep { id, .. }
             | Told::Verified { id, .. }
+            | Told::Exists { id, .. }
             | Told::Release { id, .. } => Some(*id),
             Told::Vouch { .. } | Told::Look { .. } => None,
         },

@@ -251,7 +251,7 @@ impl Store for Double {
                 }
             }
             Told::Look { id, number } => calls.push(Call::Looked { id, number }),
-            Told::Vouch { .. } | Told::Verified { .. } => {}
+            Told::Vouch { .. } | Told::Verified { .. } | Told::Exists { .. } => {}
         }
         drop(state);
         self.state.1.notify_all();

@@ -206,6 +206,7 @@ impl<D: Directory> Store<D> {
                 Told::Release { id, birth } => self.release_copy(&id, birth),
                 Told::Look { id, number } => self.looked(&id, number),
                 Told::Verified { id, number, known } => self.verified(&id, number, known),
+                Told::Exists { id, number } => self.exists(&id, number),
             }
         }
         self.tell_commits();

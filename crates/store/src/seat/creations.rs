@@ -1,4 +1,4 @@
-//! The creations that wait until it is known whether the objects of copies here exist.
+//! The creations that wait until it is known whether objects of their ids exist.
 
 use std::collections::BTreeMap;
 
@@ -9,6 +9,9 @@ use crate::construction::CreateRequest;
 
 /// Creations that wait at a time. Of one more, the copy here is taken for what exists.
 pub(crate) const CREATIONS_MAX: usize = 1024;
+
+/// For so long a creation waits while other puts of its id begin and end.
+pub(crate) const CREATION_MS: u64 = 120_000;
 
 /// The creations that wait, by the numbers of their calls.
 #[derive(Debug, Default)]
@@ -24,6 +27,8 @@ pub(crate) struct Creation {
     pub(super) asker: Asker,
     pub(super) request: u64,
     pub(super) wanted: CreateRequest,
+    /// Until when it may wait.
+    pub(super) until_ms: u64,
 }
 
 impl Creations {

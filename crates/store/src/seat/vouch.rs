@@ -17,12 +17,6 @@ impl<D: Directory> Store<D> {
         id.home().is_some() || self.now_ms < self.seat.vouched_until_ms
     }
 
-    /// Whether a copy is withheld until the pool daemon vouches again.
-    pub(super) fn waits_for_vouching(&self, id: &ObjectId) -> bool {
-        let withheld = self.seat.withheld(id);
-        withheld.is_some_and(|withheld| withheld.reason == Reason::Unvouched)
-    }
-
     /// Copies of free ids may be shown for so long from now on.
     pub(super) fn vouch(&mut self, ms: u64) {
         let is_shown = self.now_ms < self.seat.vouched_until_ms;

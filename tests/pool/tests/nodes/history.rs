@@ -149,8 +149,11 @@ impl History {
             match outcome {
                 Outcome::Read(birth) => self.check_read(id, record, (*end, *birth))?,
                 Outcome::Put(Ok(())) if !wiped => self.check_exclusive(id, record)?,
-                // The store itself may refuse because of a copy that it will have to drop; then
-                // nothing was sealed.
+                Outcome::Put(Err(Code::Exists))
+                    if record.birth.is_none() && !self.was_taken(id, record, *end) =>
+                {
+                    return wrong("its creation was refused, and no other object existed");
+                }
                 Outcome::Put(Err(Code::Exists)) if record.birth.is_some() => {
                     let other = self.puts(id).any(|(other, birth)| {
                         Some(birth) != record.birth
@@ -168,6 +171,24 @@ impl History {
             }
         }
         Ok(())
+    }
+
+    /// Whether a creation that was refused before anything was written met an object that existed
+    /// or may have, or what another client of the node was making.
+    fn was_taken(&self, id: ObjectId, record: &Record, end: Mono) -> bool {
+        let is_made_there = |other: &Record| {
+            let lasts = other.end.as_ref().is_none_or(|(ended, _)| *ended >= record.begin);
+            matches!(other.operation, Operation::Put { .. })
+                && other.node == record.node
+                && other.begin != record.begin
+                && other.begin <= end
+                && lasts
+        };
+        let exists = |(other, _): (&Record, Birth)| {
+            let is_over = self.is_certainly_over(id, other, record.begin);
+            other.begin <= end && !is_refused(other) && (self.wiped.contains_key(&id) || !is_over)
+        };
+        self.of_id(id).any(is_made_there) || self.puts(id).any(exists)
     }
 
     fn check_read(

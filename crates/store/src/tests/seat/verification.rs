@@ -6,7 +6,7 @@
 
 use super::*;
 use crate::seat::ABSENCE_MS;
-use crate::seat::creations::CREATIONS_MAX;
+use crate::seat::creations::{CREATION_MS, CREATIONS_MAX};
 
 fn create_of(text: &str) -> Request {
     let Put { id, sizes, traits, .. } = put(text, 20);
@@ -117,4 +117,79 @@ fn so_many_creations_wait_and_the_next_one_is_refused_at_once() {
     world.tell(agent, verified("x", CREATIONS_MAX as u64, true));
     let is_refused = |number: &u64| code_of(world.answer_to(client, *number)) == Some(Code::Exists);
     assert!(waiting.iter().all(is_refused));
+}
+
+fn exists(text: &str, number: u64) -> Told {
+    Told::Exists { id: free(text), number }
+}
+
+/// A name of which a copy was on its way here, or hidden because its put was not decided, was
+/// refused with *exists* at once. The put could be refused later, so that no object existed.
+#[test]
+fn a_name_whose_put_is_not_decided_is_refused_once_the_pool_has_said_that_it_exists() {
+    for (is_sealed, is_taken) in [(false, true), (false, false), (true, true), (true, false)] {
+        let mut world = World::new(config());
+        let agent = world.agent(1);
+        world.vouch(agent);
+        let id = free("x");
+        if is_sealed {
+            world.bring(agent, "x", false, true);
+        } else {
+            assert!(matches!(world.begin_landing(agent, "x", 10), Reply::Created(_)));
+        }
+        let client = world.connect(2);
+        world.calls();
+        let number = world.send(client, create_of("x"));
+        assert_eq!(world.calls(), [verify_of("x", 1)]);
+        assert_eq!(world.answer_to(client, number), None);
+        if is_taken {
+            world.tell(agent, exists("x", 1));
+            assert_eq!(code_of(world.answer_to(client, number)), Some(Code::Exists));
+            continue;
+        }
+        // The next copy of another put came meanwhile: the pool is asked again.
+        world.tell(agent, verified("x", 1, true));
+        assert_eq!(world.answer_to(client, number), None);
+        assert_eq!(world.calls(), [verify_of("x", 2)]);
+        if is_sealed {
+            world.tell(agent, Told::Drop { id, birth: theirs() });
+        } else {
+            assert_eq!(world.ask(agent, Request::Abort { id }), Reply::Done);
+        }
+        world.tell(agent, verified("x", 2, true));
+        assert!(matches!(world.answer_to(client, number), Some(Reply::Created(_))));
+    }
+}
+
+/// The same for the put of another client of this node, once that is complete.
+#[test]
+fn a_name_that_another_client_puts_waits_until_the_pool_has_decided() {
+    let mut world = World::new(config());
+    let agent = world.agent(1);
+    world.vouch(agent);
+    let (one, two) = (world.connect(2), world.connect(3));
+    world.send_seal(one, &put("x", 20));
+    let number = world.send(two, create_of("x"));
+    assert!(world.calls().contains(&verify_of("x", 1)));
+    let (id, result) = (free("x"), Err(Refusal::NotEnoughNodes));
+    world.tell(agent, Told::Committed { id, serial: OURS, result });
+    assert_eq!(world.answer_to(two, number), None);
+    world.tell(agent, verified("x", 1, true));
+    assert!(matches!(world.answer_to(two, number), Some(Reply::Created(_))));
+}
+
+#[test]
+fn a_creation_does_not_wait_for_ever_while_others_put_the_same_name() {
+    let mut world = World::new(config());
+    let agent = world.agent(1);
+    world.vouch(agent);
+    world.bring(agent, "x", false, true);
+    let client = world.connect(2);
+    let number = world.send(client, create_of("x"));
+    world.pass(CREATION_MS - 1);
+    world.tell(agent, verified("x", 1, true));
+    assert_eq!(world.answer_to(client, number), None);
+    world.pass(1);
+    world.tell(agent, verified("x", 2, true));
+    assert_eq!(code_of(world.answer_to(client, number)), Some(Code::Unreachable));
 }
