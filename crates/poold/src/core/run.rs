@@ -9,10 +9,10 @@ use std::time::Duration;
 use plasmon_cluster::{Map, Slot};
 use plasmon_net::handshake::{Cluster, Local, NodeIdentity, ProtocolRange, Token};
 use plasmon_net::tcp::TcpListener;
-use plasmon_pool::message::{PROTOCOL, TransferNo};
+use plasmon_pool::message::PROTOCOL;
 use plasmon_pool::record::Place;
 use plasmon_pool::tally::Verified;
-use plasmon_pool::{Call, Config, Effect, Event, Mono, Node, Ticket};
+use plasmon_pool::{Call, Config, Effect, Event, Mono, Node};
 
 use super::adoptions::Adoptions;
 use super::assemblies::Assemblies;
@@ -20,7 +20,7 @@ use super::backlog::Backlog;
 use super::early::Early;
 use super::gathers::Gathers;
 use super::inbox::Incoming;
-use super::landings::{Accepted, After, Closed, Ending, Landings};
+use super::landings::{Accepted, Ending, Landings};
 use super::listings::Listings;
 use super::openings::{Opened, Openings, Wanted};
 use super::reads::Reads;
@@ -29,13 +29,13 @@ use super::subscribers::Subscribers;
 use crate::clock::now_us;
 use crate::links::{self, Links};
 use crate::membership::{self, Membership};
-use crate::memory::BoxedLanding;
 use crate::movers::{Done, Movers};
 use crate::poll::{Poll, Waker};
 use crate::store::{LandingRequest, SealOptions, Store, StoreEvent};
 
 mod adoptions;
 mod answers;
+mod landed;
 mod parts;
 mod questions;
 mod regions;
@@ -539,37 +539,6 @@ impl Core {
             | Effect::Read { .. }
             | Effect::GatherLanded { .. }
             | Effect::Gathered { .. } => self.answer(effect),
-        }
-    }
-
-    fn end_landing(&mut self, ticket: Ticket, ending: Ending) {
-        if self.backlog.forget(ticket) {
-            return;
-        }
-        match self.landings.end(ticket, ending) {
-            After::Now(ended) => self.end(ended),
-            After::Later(id) => self.backlog.begin(id),
-            After::Nothing => {}
-        }
-    }
-
-    /// A mover gave the memory of a transfer back.
-    fn returned(&mut self, transfer: TransferNo, memory: BoxedLanding) {
-        if let Some(ended) = self.landings.returned(transfer, memory, &self.movers) {
-            self.end(ended);
-        }
-    }
-
-    /// Gives the store a landing that is over, and carries out what waited for that.
-    fn end(&mut self, closed: Closed) {
-        let Closed { ticket, id, memory, ending } = closed;
-        match (memory, ending) {
-            (Some(memory), Ending::Seal(options)) => self.store.seal(ticket, memory, options),
-            (Some(memory), Ending::Abandon) => self.store.abandon(ticket, memory),
-            (None, _) => {}
-        }
-        for effect in self.backlog.end(&id) {
-            self.carry_out(effect);
         }
     }
 }
