@@ -481,6 +481,7 @@ impl World {
                 | Effect::Writer(..)
                 | Effect::Protect(_)
                 | Effect::Call(..)
+                | Effect::CallAdoption(..)
                 | Effect::Unspill(..) => {}
             }
         }
@@ -556,5 +557,6 @@ impl World {
 }
 
 fn peer(client: u32, access: Access, channel: bool) -> Peer {
-    Peer { pid: client + 1, uid: 0, name: String::new(), access, channel }
+    let session = u64::from(client) + 1;
+    Peer { pid: client + 1, uid: 0, name: String::new(), access, channel, session }
 }

@@ -1,8 +1,12 @@
 //! The namespaces that this process has adopted: it is their parent, for every daemon that comes.
+//!
+//! Those of a pool the pool remembers, and may have ended by then: no daemon is told of them again.
+//! A client that disconnects ends them, because its session may live on with what it reads.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use plasmon_proto::id::POOLED_PREFIX;
 use plasmon_proto::message::Request;
 
 /// The adopted namespaces, with their limits in bytes.
@@ -27,10 +31,22 @@ impl Adoptions {
             namespace: namespace.clone(),
             bytes_max: *bytes_max,
         };
-        self.lock().iter().map(request).collect()
+        self.lock().iter().filter(|(namespace, _)| !is_pooled(namespace)).map(request).collect()
+    }
+
+    /// The namespaces of a pool, which end now.
+    pub(crate) fn take_pooled(&self) -> Vec<String> {
+        let mut adopted = self.lock();
+        let pooled: Vec<String> = adopted.keys().filter(|it| is_pooled(it)).cloned().collect();
+        adopted.retain(|namespace, _| !is_pooled(namespace));
+        pooled
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, u64>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn is_pooled(namespace: &str) -> bool {
+    namespace.starts_with(POOLED_PREFIX)
 }

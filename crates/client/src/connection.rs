@@ -10,7 +10,6 @@ use std::sync::{Arc, Mutex, Weak};
 use std::thread;
 use std::time::Duration;
 
-use plasmon_proto::id::POOLED_PREFIX;
 use plasmon_proto::limits::CLIENT_NAME_BYTES_MAX;
 use plasmon_proto::message::{Reply, Request};
 use plasmon_proto::request::Cost;
@@ -308,10 +307,7 @@ impl Connection {
     pub(crate) fn adopt(&self, namespace: &str, bytes_max: u64) -> Result<()> {
         let request = Request::Adopt { namespace: namespace.to_owned(), bytes_max };
         self.command("adopting a namespace", request)?;
-        // The pool remembers its own, and may have ended it by then.
-        if !namespace.starts_with(POOLED_PREFIX) {
-            self.adoptions.insert(namespace, bytes_max);
-        }
+        self.adoptions.insert(namespace, bytes_max);
         Ok(())
     }
 
@@ -328,6 +324,10 @@ impl Connection {
             return;
         }
         self.give_up_scopes();
+        for namespace in self.adoptions.take_pooled() {
+            let end = Request::EndAdoption { namespace };
+            self.take_back(|requests| requests.send_unanswered(end));
+        }
         // What is still lent to this client after that stays its own until the process has let
         // the session go.
         self.session().return_leases();

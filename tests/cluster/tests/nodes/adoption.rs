@@ -115,6 +115,14 @@ fn what_a_process_has_adopted_goes_with_it_on_all_nodes_and_no_fault_of_others_e
     client.end_adoption("@app").unwrap();
     wait_until_gone(&nodes, "@app", &again);
     late_put_is_refused(&nodes[2], "@app");
+
+    // One that disconnects ends it too, though its process lives and reads.
+    client.adopt("@off", 0).unwrap();
+    let off = put(&nodes, "@off", 6);
+    let held = client.get(&off[2], LONG).unwrap();
+    client.disconnect();
+    wait_until_gone(&nodes, "@off", &off);
+    assert!(held.data() == pattern(2, 2000));
     assert_eq!(nodes[0].client.get(&other, LONG).unwrap().data(), b"other");
 }
 
