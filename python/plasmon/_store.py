@@ -200,6 +200,30 @@ class Store(_native.Store):
                 raise outcome
         return gone
 
+    def adopt(self, namespace: str, *, bytes_max: int = 0) -> None:
+        """Adopts a namespace: everything named in it lives as long as this connection.
+
+        When this program ends, however it ends, or disconnects, the objects are deleted, whichever
+        program put them, and later puts raise :class:`Cancelled` until a program adopts the
+        namespace again. A namespace of the pool, such as ``"@run-1"``, is deleted on all nodes,
+        also when this machine dies.
+
+        Raises :class:`Exists` if another program has adopted it. With ``bytes_max`` all objects of
+        a local namespace have at most so many bytes together. For a namespace of the pool this
+        waits until every node knows of it, and raises :class:`Unreachable` after some seconds; and
+        :class:`InUse` while a node has not deleted what an earlier program left.
+
+            store.adopt("run-1")
+        """
+        _native.adopt(self, namespace, bytes_max)
+
+    def end_adoption(self, namespace: str) -> None:
+        """Ends the adoption of a namespace now: everything in it is deleted.
+
+        Raises :class:`Absent` if this store has not adopted it.
+        """
+        _native.end_adoption(self, namespace)
+
     def settle(
         self,
         ids: Key | Iterable[Key],

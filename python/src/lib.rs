@@ -58,6 +58,7 @@
 //!   is gone. One lies between each object in use and all its buffers, so a client pins an object
 //!   once for any number of buffers.
 
+mod adoption;
 mod arguments;
 mod arrow_read;
 mod buffer;
@@ -102,6 +103,8 @@ use pyo3::prelude::*;
 // Nothing here is made for threads that run Python at once; `plasmon_cpython` refuses such builds.
 #[pymodule(gil_used = true)]
 mod _native {
+    #[pymodule_export]
+    use crate::adoption::{adopt, end_adoption};
     #[pymodule_export]
     use crate::arrow_read::read_arrow;
     #[pymodule_export]

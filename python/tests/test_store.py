@@ -243,6 +243,32 @@ def test_a_quota_holds(own):
     store.create(5 * MIB).abort()
 
 
+@pytest.mark.parametrize("how", ["end", "disconnect"])
+def test_what_is_in_an_adopted_namespace_goes_with_its_adopter(own, how):
+    store = own()
+    adopter = plasmon.connect(store.socket)
+    adopter.adopt("run", bytes_max=MIB)
+    store.put(1, name="x", namespace="run")
+    kept = store.put(2, name="x")
+    with pytest.raises(plasmon.Exists):
+        store.adopt("run")
+    with pytest.raises(plasmon.QuotaExceeded):
+        store.put(b"x" * 2 * MIB, name="y", namespace="run")
+    with pytest.raises(plasmon.NotFound):
+        store.end_adoption("run")
+    adopter.end_adoption("run") if how == "end" else adopter.disconnect()
+    deadline = time.monotonic() + 60
+    while store.list("run"):
+        assert time.monotonic() < deadline
+    with pytest.raises(plasmon.Cancelled):
+        store.put(1, name="late", namespace="run")
+    assert store.get(kept) == 2
+    store.adopt("run")
+    store.put(1, name="x", namespace="run")
+    with pytest.raises(plasmon.Unsupported):
+        store.adopt("@run")
+
+
 def test_digests_are_of_the_content(store):
     one, same, other = store.put(b"a"), store.put(b"a"), store.put(b"b")
     assert len(store.digest(one)) == 32
