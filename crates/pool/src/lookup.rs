@@ -82,6 +82,8 @@ struct Want {
     verify: Option<Birth>,
     check: Option<Check>,
     question: Option<Question>,
+    /// Whether clients that still wait were told that it is absent.
+    was_absent: bool,
 }
 
 impl Want {
@@ -109,6 +111,10 @@ impl Want {
 pub(crate) struct Asked {
     /// Clients want the object, in this class.
     pub(crate) seek: Option<Class>,
+    /// The last call of clients for it.
+    pub(crate) number: Option<u64>,
+    /// Whether they were told that it is absent.
+    pub(crate) was_absent: bool,
     /// Clients want it deleted: the last call that this answers.
     pub(crate) delete: Option<u64>,
     /// Whether this copy is right.
@@ -352,6 +358,8 @@ impl Lookups {
         let seek = want.seek.filter(|_| question.seek.is_some()).map(|seek| seek.class);
         let asked = Asked {
             seek: seek.or(want.prefetch.map(|_| Class::Prefetch)),
+            number: want.seek.map(|seek| seek.number),
+            was_absent: want.was_absent,
             delete: question.delete.filter(|_| want.delete.is_some()),
             verify: question.verify.and_then(|_| want.verify.take()),
             check: want.check.and(question.check).map(|check| check.number),
@@ -363,6 +371,7 @@ impl Lookups {
         if let (Some(seek), Some(number), Some(fate)) = (want.seek, question.seek, fate) {
             cx.out.tell(Told::Sought { id, number, fate });
             if fate == Fate::Absent {
+                want.was_absent = true;
                 want.question = Some(Question { stage: Stage::Watching, ..question });
             } else if seek.number == number {
                 want.seek = None;

@@ -346,6 +346,14 @@ pub enum Told {
         /// The last call that this answers.
         number: u64,
     },
+    /// A sought object exists, and is being brought here: whatever was said of it before. Of a
+    /// small one that was not called absent before this is not told.
+    Found {
+        /// The object.
+        id: ObjectId,
+        /// The last call that this is said to; it answers none.
+        number: u64,
+    },
 }
 
 #[cfg(test)]
@@ -467,6 +475,7 @@ pub(crate) mod tests {
                 "0a070707070707070707070707ffff40706f6f6c00ac0201",
             ),
             (Told::Exists { id, number: 300 }, "0b070707070707070707070707ffff40706f6f6c00ac02"),
+            (Told::Found { id, number: 8 }, "0c070707070707070707070707ffff40706f6f6c0008"),
         ];
         for (told, golden) in told {
             let bytes = postcard::to_allocvec(&told).unwrap();

@@ -114,6 +114,8 @@ pub(crate) struct Seek {
     /// The last number that was answered, and how.
     answered: u64,
     fate: Option<Fate>,
+    /// Whether the pool has found it since, and brings it here.
+    is_found: bool,
     class: Class,
 }
 

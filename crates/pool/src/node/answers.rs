@@ -5,6 +5,7 @@ use plasmon_proto::ObjectId;
 use super::Node;
 use crate::event::{Fate, Told};
 use crate::gather::is_of_gather;
+use crate::limits::INLINE_BYTES_MAX;
 use crate::lookup::Asked;
 use crate::message::{Answer, QuestionNo};
 use crate::parts::is_of_read;
@@ -35,7 +36,9 @@ impl Node {
             Answer::Lost(_) => Some(Fate::Lost),
         };
         let asked = self.lookups.answered(context!(self, now), id, question, fate);
-        let Some(Asked { seek, delete, verify, check }) = asked else { return };
+        let Some(Asked { seek, number, was_absent, delete, verify, check }) = asked else {
+            return;
+        };
         if verify.is_some() {
             self.vouching.verified(&id);
         }
@@ -54,6 +57,10 @@ impl Node {
         }
         match answer {
             Answer::Found { birth, content, sources, .. } => {
+                let takes_long = was_absent || content.bytes() > INLINE_BYTES_MAX;
+                if let Some(number) = number.filter(|_| takes_long) {
+                    self.out.tell(Told::Found { id, number });
+                }
                 if let Some(class) = seek {
                     let (visible, hold, parts) = (true, false, None);
                     let wish = Wish { id, birth, content, class, sources, visible, hold, parts };

@@ -346,3 +346,22 @@ fn what_is_acknowledged_while_nodes_join_outlives_the_first_one() {
         }
     }
 }
+
+/// The store is told that an object has been found which it called absent, or which takes long to
+/// bring: a client whose time is over meanwhile is not told that it does not exist.
+#[test]
+fn clients_are_told_of_an_object_that_is_on_its_way() {
+    let mut world = world();
+    world.bulk_loss = 100;
+    let id = ObjectId::pooled([1; 12], None);
+    world.ids.push(id);
+    world.begin(1, Operation::Get { id, patient: true }).unwrap();
+    pass(&mut world, 1_000);
+    assert!(!world.trace().contains("tells Found"));
+    let content = Content { data_bytes: 3_000_000, ..Content::default() };
+    world.begin(0, Operation::Put { id, content, copies: 1, copies_min: 1 }).unwrap();
+    pass(&mut world, 300);
+    assert!(world.trace().contains("1 tells Found"), "{}", world.trace());
+    world.bulk_loss = 0;
+    check_quiet(&mut world);
+}

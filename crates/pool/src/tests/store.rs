@@ -297,6 +297,7 @@ impl Store {
             }
             Told::Verified { id, number, known } => self.verified(now, id, (number, known), calls),
             Told::Exists { id, number } => self.exists(id, number),
+            Told::Found { .. } => Vec::new(),
             Told::Vouch { ms } => {
                 self.vouched_until = now.after_ms(ms);
                 let ids: Vec<_> = self.waiters.keys().copied().collect();

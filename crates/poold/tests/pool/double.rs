@@ -251,7 +251,10 @@ impl Store for Double {
                 }
             }
             Told::Look { id, number } => calls.push(Call::Looked { id, number }),
-            Told::Vouch { .. } | Told::Verified { .. } | Told::Exists { .. } => {}
+            Told::Vouch { .. }
+            | Told::Verified { .. }
+            | Told::Exists { .. }
+            | Told::Found { .. } => {}
         }
         drop(state);
         self.state.1.notify_all();

@@ -207,6 +207,7 @@ impl<D: Directory> Store<D> {
                 Told::Look { id, number } => self.looked(&id, number),
                 Told::Verified { id, number, known } => self.verified(&id, number, known),
                 Told::Exists { id, number } => self.exists(&id, number),
+                Told::Found { id, number } => self.found(&id, number),
             }
         }
         self.tell_commits();

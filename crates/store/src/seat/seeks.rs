@@ -23,6 +23,9 @@ impl<D: Directory> Store<D> {
         }
         match self.state_here(id) {
             Some(state) => state,
+            None if self.seat.seeks.get(id).is_some_and(|seek| seek.is_found) => {
+                ObjectState::Remote
+            }
             None => match self.seat.seeks.get(id).and_then(|seek| seek.fate) {
                 Some(fate) => state_after(fate),
                 None => match self.objects.recent_ends.state(id) {
@@ -63,7 +66,8 @@ impl<D: Directory> Store<D> {
     /// A client asks for an object that is not here; a request of it waits already.
     pub(crate) fn seek(&mut self, id: &ObjectId, number: u64, class: Class) {
         self.seat.await_agent(self.now_ms);
-        let new = Seek { asked: number, sent: 0, answered: 0, fate: None, class };
+        let (fate, is_found) = (None, false);
+        let new = Seek { asked: number, sent: 0, answered: 0, fate, is_found, class };
         let seek = self.seat.seeks.entry(*id).or_insert(new);
         seek.asked = number;
         let is_under_way = seek.sent > seek.answered;
@@ -106,7 +110,7 @@ impl<D: Directory> Store<D> {
             return;
         }
         seek.answered = number;
-        seek.fate = Some(fate);
+        (seek.fate, seek.is_found) = (Some(fate), false);
         if seek.asked > number && seek.sent <= number {
             self.call_seek(id);
         }
@@ -116,6 +120,14 @@ impl<D: Directory> Store<D> {
         });
         for waiter in done {
             self.answer_waiter(waiter);
+        }
+    }
+
+    /// The pool has found an object and brings it here: a wait whose time is over before that says
+    /// so, and not what was known before.
+    pub(super) fn found(&mut self, id: &ObjectId, number: u64) {
+        if let Some(seek) = self.seat.seeks.get_mut(id).filter(|seek| number <= seek.asked) {
+            seek.is_found = true;
         }
     }
 

@@ -995,3 +995,30 @@ fn a_restarted_daemon_shows_no_free_copy_before_it_is_vouched_for_again() {
     world.tell(agent, Told::Drop { id: hidden, birth: theirs() });
     assert_eq!(world.calls(), [Call::Ended { id: hidden, birth: theirs() }]);
 }
+
+/// A wait whose time was over said that an object had not been created that existed and was on its
+/// way here: it told what was known at an earlier question.
+#[test]
+fn a_wait_that_ends_while_a_copy_comes_says_so() {
+    let mut world = World::new(config());
+    let agent = world.agent(1);
+    world.vouch(agent);
+    let client = world.connect(2);
+    let x = free("x");
+    let number = world.send(client, wait(&[x], Some(300)));
+    world.tell(agent, Told::Sought { id: x, number: 1, fate: Fate::Absent });
+    world.pass(100);
+    world.tell(agent, Told::Found { id: free("y"), number: 1 });
+    world.tell(agent, Told::Found { id: x, number: 1 });
+    assert_eq!(world.answer_to(client, number), None, "it is not here yet");
+    assert!(matches!(world.begin_landing(agent, "x", 10), Reply::Created(_)));
+    world.pass(200);
+    assert_eq!(world.answer_to(client, number), states(&[Remote]));
+
+    // The next answer counts more.
+    let number = world.send(client, wait(&[x], Some(300)));
+    world.tell(agent, Told::Found { id: x, number: 2 });
+    world.tell(agent, Told::Sought { id: x, number: 2, fate: Fate::Absent });
+    world.pass(300);
+    assert_eq!(world.answer_to(client, number), states(&[Absent]));
+}

@@ -69,6 +69,7 @@ fn object_of(effect: &Effect) -> Option<ObjectId> {
             | Told::Keep { id, .. }
             | Told::Verified { id, .. }
             | Told::Exists { id, .. }
+            | Told::Found { id, .. }
             | Told::Release { id, .. } => Some(*id),
             Told::Vouch { .. } | Told::Look { .. } => None,
         },
