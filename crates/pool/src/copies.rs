@@ -28,6 +28,8 @@ pub(crate) struct Copies {
     hidden: BTreeSet<ObjectId>,
     /// Those that the store was told to seal and has not: it may end before it does.
     sealing: BTreeSet<ObjectId>,
+    /// Those that came from their home, of which the primary has not said that it knows.
+    unnoted: BTreeSet<ObjectId>,
     /// Of ids whose home this is: nodes that got a copy from here without asking the directory.
     openers: BTreeMap<ObjectId, BTreeSet<Slot>>,
 }
@@ -47,6 +49,23 @@ impl Copies {
     pub(crate) fn seal(&mut self, id: ObjectId, copy: Copy) {
         self.insert(id, copy);
         self.sealing.insert(id);
+    }
+
+    /// A copy came from the home of its id: the primary is to know.
+    pub(crate) fn note(&mut self, id: ObjectId) {
+        self.unnoted.insert(id);
+    }
+
+    /// The primary knows of this copy.
+    pub(crate) fn noted(&mut self, id: &ObjectId, birth: Birth) {
+        if self.of(id, birth).is_some() {
+            self.unnoted.remove(id);
+        }
+    }
+
+    /// The copies of which the primary may not know.
+    pub(crate) fn unnoted(&self) -> impl Iterator<Item = (ObjectId, Birth)> {
+        self.unnoted.iter().filter_map(|id| Some((*id, self.get(id)?.birth)))
     }
 
     /// The store has sealed this copy.
@@ -83,6 +102,7 @@ impl Copies {
             self.by_id.remove(id);
             self.hidden.remove(id);
             self.sealing.remove(id);
+            self.unnoted.remove(id);
         }
         is_there
     }

@@ -509,6 +509,13 @@ pub enum Message {
         /// Which of the objects; none of the others was sent either.
         missing: Vec<u16>,
     },
+    /// Primary to a node that said [`HoldOutcome::Cached`]: it is known.
+    Noted {
+        /// The object.
+        id: ObjectId,
+        /// Its incarnation.
+        birth: Birth,
+    },
 }
 
 /// Why bytes are not an envelope.
@@ -627,6 +634,7 @@ impl Message {
             | Self::Publish { .. }
             | Self::Drop { .. }
             | Self::Gone { .. }
+            | Self::Noted { .. }
             | Self::Open { .. }
             | Self::ReadRefused { .. }
             | Self::EndRead { .. }

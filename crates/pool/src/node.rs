@@ -225,19 +225,23 @@ impl Node {
     }
 
     /// Says now and then which hidden copies are held: the primary has them published or dropped.
+    /// And which copies came from the home of their id, until the primary knows of them: a delete
+    /// would not reach them.
     fn say_held(&mut self, now: Mono) {
         let (requests, copies) = (&self.requests, &self.copies);
         let undecided =
             |(id, _): &(ObjectId, Birth)| !requests.has_commit(id) && !copies.is_sealing(id);
-        let hidden: Vec<_> = self.copies.hidden().filter(undecided).collect();
-        if hidden.is_empty() {
+        let hidden = self.copies.hidden().filter(undecided).map(|it| (it, HoldOutcome::Hidden));
+        let unnoted = self.copies.unnoted().map(|it| (it, HoldOutcome::Cached));
+        let said: Vec<_> = hidden.chain(unnoted.take(MESSAGES_MAX)).collect();
+        if said.is_empty() {
             self.held_due = None;
             return;
         }
         if *self.held_due.get_or_insert(now.after_ms(HELD_AGAIN_MS)) <= now {
             self.held_due = Some(now.after_ms(HELD_AGAIN_MS));
-            for (id, birth) in hidden {
-                self.send_held(now, id, birth, HoldOutcome::Hidden);
+            for ((id, birth), outcome) in said {
+                self.send_held(now, id, birth, outcome);
             }
         }
     }
@@ -376,6 +380,7 @@ impl Node {
                 self.lookups.arrived(id);
                 if !hold && id.home().is_some() {
                     // The directory does not know of what was opened at its home.
+                    self.copies.note(id);
                     self.send_held(now, id, birth, HoldOutcome::Cached);
                 }
             }

@@ -267,6 +267,10 @@ fn has_copy(
 
 /// A node got a copy without asking the directory, and may evict it.
 fn has_cached(led: &mut Led, cx: &mut Context<'_>, from: Slot, id: ObjectId, birth: Birth) {
+    if led.record(&id).is_none() && !led.knows_all(cx) {
+        return;
+    }
+    cx.send(from, Message::Noted { id, birth });
     let Some(record) = led.record_of(&id, birth).cloned() else {
         if led.record(&id).is_none() && led.knows_all(cx) && id.home().is_some() {
             led.early.add(cx, from, id, birth);

@@ -81,6 +81,7 @@ fn messages() -> Vec<Message> {
         Message::RegionOver { id: region_id() },
         gather(1),
         Message::GatherRefused { transfer, missing: vec![0, 300] },
+        Message::Noted { id, birth },
     ]
 }
 
@@ -210,6 +211,7 @@ fn the_bytes_of_messages_stay_as_they_are() {
         format!("29{region}"),
         format!("2a0a01{id}0203040103ac02"),
         "2b0a0200ac02".to_owned(),
+        format!("2c{id}020304"),
     ];
     assert_eq!(messages().len(), golden.len());
     for (message, golden) in messages().into_iter().zip(golden) {

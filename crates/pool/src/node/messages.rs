@@ -48,6 +48,7 @@ impl Node {
             Message::Hold { .. }
             | Message::Publish { .. }
             | Message::Drop { .. }
+            | Message::Noted { .. }
             | Message::Release { .. } => {
                 self.order(now, epoch, message);
             }

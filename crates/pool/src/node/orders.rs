@@ -18,6 +18,7 @@ impl Node {
         let (Message::Hold { id, .. }
         | Message::Publish { id, .. }
         | Message::Drop { id, .. }
+        | Message::Noted { id, .. }
         | Message::Release { id, .. }) = message
         else {
             return;
@@ -39,6 +40,7 @@ impl Node {
             }
             Message::Drop { id, birth, existed } => self.drop_copy(now, id, birth, existed),
             Message::Release { id, birth } => self.release(id, birth),
+            Message::Noted { id, birth } => self.copies.noted(&id, birth),
             _ => {}
         }
     }

@@ -1,12 +1,13 @@
 //! Objects with a home, which are seen there before the directory knows of them.
 
-use plasmon_cluster::Map;
+use plasmon_cluster::{Map, Slot};
 use plasmon_proto::ObjectId;
 
 use crate::event::Event;
 use crate::message::{Envelope, Message, QuestionNo};
-use crate::record::Birth;
+use crate::record::{Birth, Content};
 
+use super::history::Operation;
 use super::world::World;
 
 /// A delete can come to the primary before the commit does, and then makes the record. Until all
@@ -32,4 +33,41 @@ fn of_an_object_that_is_deleted_before_its_commit_came_no_bytes_are_told() {
     let trace = world.trace();
     assert!(trace.contains("Deleted {"), "{trace}");
     assert!(!trace.contains("Found {"), "{trace}");
+}
+
+/// A node that got a copy from the home of its id told the primary so once. That was lost while
+/// the primary did not hold its lease; the home started again and forgot that node, and a delete
+/// did not reach the copy, which clients of the node went on reading.
+#[test]
+fn a_delete_reaches_a_copy_that_came_while_the_primary_could_not_decide() {
+    let three = |seed: &u64| World::new(*seed, None, 0).machines.len() == 3;
+    let mut world = World::new((0..).find(three).unwrap(), None, 500);
+    (world.slow_ms, world.bulk_loss) = (0, 0);
+    let pass = |world: &mut World, ms| world.run_until(world.now.after_ms(ms), false).unwrap();
+    world.start_all().unwrap();
+    pass(&mut world, 3_000);
+    let (_, map) = world.maps.last().unwrap().clone();
+    let id_of = |number: u8| ObjectId::pooled([number; 12], Some(0));
+    let primary_of = |number: u8| map.primary(Map::group_of(&id_of(number))).unwrap();
+    let number = (0..).find(|number| primary_of(*number) != Slot(0)).unwrap();
+    let (id, primary) = (id_of(number), usize::from(primary_of(number).0));
+    let third = 3 - primary;
+    world.ids.push(id);
+    let content = Content { data_bytes: 100, ..Content::default() };
+    world.begin(0, Operation::Put { id, content, copies: 1, copies_min: 1 }).unwrap();
+    pass(&mut world, 1_000);
+    let maps = world.maps.len();
+    world.machines[primary].reaches_etcd = false;
+    pass(&mut world, 2_500);
+    world.begin(third, Operation::Get { id, patient: false }).unwrap();
+    pass(&mut world, 30);
+    assert!(world.machines[third].store.objects.contains_key(&id), "{}", world.trace());
+    world.machines[primary].reaches_etcd = true;
+    pass(&mut world, 5_000);
+    assert_eq!(world.maps.len(), maps, "the primary is what it was");
+    world.crash(0, false, 200).unwrap();
+    pass(&mut world, 3_000);
+    world.begin(0, Operation::Delete { id }).unwrap();
+    pass(&mut world, 2_000);
+    assert!(!world.machines[third].store.objects.contains_key(&id), "{}", world.trace());
 }
