@@ -11,8 +11,9 @@ use std::time::Duration;
 use plasmon_proto::ObjectId;
 use plasmon_proto::limits::{RESIDENT_SLACK_BYTES_MIN, RESIDENT_SLACK_PER_CAPACITY};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 pub use rustix::process::Signal;
-use rustix::process::{Pid, PidfdFlags, kill_process, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, kill_process, pidfd_open, pidfd_send_signal};
 
 use crate::{TEST_TIMEOUT, until};
 
@@ -56,6 +57,15 @@ pub fn daemon_command(program: &Path, socket: &Path) -> Command {
 /// Sends a signal to a process that is there.
 pub fn kill(pid: u32, signal: Signal) {
     kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), signal).unwrap();
+}
+
+/// Sends a signal to a process that may have ended by itself; a descriptor of it where it had not.
+pub fn signal_what_is_left(pid: u32, signal: Signal) -> Option<OwnedFd> {
+    let pid = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+    let gone = |error: Errno| assert_eq!(error, Errno::SRCH, "a process is signalled, or gone");
+    let process = pidfd_open(pid, PidfdFlags::empty()).map_err(gone).ok()?;
+    pidfd_send_signal(&process, signal).map_err(gone).ok()?;
+    Some(process)
 }
 
 /// A descriptor of a process that is there.
@@ -103,4 +113,22 @@ pub fn id(number: u64) -> ObjectId {
     let mut bytes = [0x1d; 20];
     bytes[..8].copy_from_slice(&number.to_le_bytes());
     ObjectId::new(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Stdio;
+
+    use super::*;
+
+    /// A pool daemon that ended together with its store, between the look for the processes of a
+    /// node and their end, made a test of random faults fail on a busy machine.
+    #[test]
+    fn a_process_that_has_ended_is_not_signalled() {
+        let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+        let process = signal_what_is_left(child.id(), Signal::KILL).expect("it runs");
+        assert!(ends(&process));
+        child.wait().unwrap();
+        assert!(signal_what_is_left(child.id(), Signal::KILL).is_none());
+    }
 }

@@ -295,8 +295,7 @@ fn is_passing(code: Code) -> bool {
 }
 
 fn check_object(node: &Node, id: &ObjectId, content: Content, context: &str) {
-    let mut last = None;
-    until(&format!("{context}, last {last:?}"), || match node.client.get(id, LONG) {
+    until(context, || match node.client.get(id, LONG) {
         Ok(found) => {
             assert!(found.data() == pattern(content.seed, content.bytes), "{context}");
             true
@@ -304,7 +303,6 @@ fn check_object(node: &Node, id: &ObjectId, content: Content, context: &str) {
         Err(error) => {
             assert!(is_passing(error.code()), "{context}: {error}");
             eprintln!("{context}: {error}");
-            last = Some(error.code());
             false
         }
     });

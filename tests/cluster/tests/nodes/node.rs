@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use plasmon_client::{Client, ConnectOptions, Filter, ObjectId, Policy};
 use plasmon_testkit::{
-    Etcd, Signal, TEST_TIMEOUT, build, daemon_command, kill, plasmond, process, until,
+    Etcd, Signal, TEST_TIMEOUT, build, daemon_command, kill, plasmond, signal_what_is_left, until,
 };
 use tempfile::TempDir;
 
@@ -112,9 +112,9 @@ impl Node {
     /// Its pool daemon stands still for a while.
     pub(crate) fn pause_pool_daemon(&self, time: Duration) {
         let Some(pid) = pool_daemon_of(&socket(self.folder.path())) else { return };
-        kill(pid, Signal::STOP);
+        signal_what_is_left(pid, Signal::STOP);
         std::thread::sleep(time);
-        kill(pid, Signal::CONT);
+        signal_what_is_left(pid, Signal::CONT);
     }
 
     /// `kill -9` for its daemon: the keeper starts another one.
@@ -134,7 +134,7 @@ impl Node {
         // Daemon and keeper start each other again, so none may run while the other ends.
         let processes = || processes_of(&socket(self.folder.path()));
         for pid in processes() {
-            kill(pid, Signal::STOP);
+            signal_what_is_left(pid, Signal::STOP);
         }
         processes().into_iter().for_each(kill_and_wait);
         let _ = self.daemon.kill();
@@ -183,9 +183,9 @@ fn connect(socket: PathBuf) -> Client {
 }
 
 fn kill_and_wait(pid: u32) {
-    let process = process(pid);
-    kill(pid, Signal::KILL);
-    assert!(plasmon_testkit::ends(&process), "a process that is killed ends");
+    if let Some(process) = signal_what_is_left(pid, Signal::KILL) {
+        assert!(plasmon_testkit::ends(&process), "a process that is killed ends");
+    }
 }
 
 /// The pool daemon of the store at this socket.
