@@ -58,9 +58,8 @@ def pool_verify(store: Store, within: float) -> Any: ...
 def settle(store: Store, ids: _Ids, timeout: float | None, namespace: str) -> list[Any]: ...
 def read_arrow(memory: Bytes) -> Any: ...
 
-# `_pool_parts.py` has the arguments of its functions.
+# `_pool_parts.py` and `_pool.py` have the arguments of their functions.
 _PoolParts: type[Any]
-# And `_pool.py` those of its.
 _PoolRegions: type[Any]
 
 @final
@@ -135,10 +134,7 @@ class UnpublishedPartitions:
     def delete(self) -> None: ...
 
 def sort_into(
-    store: Store,
-    tables: list[Any],
-    by: list[tuple[str, bool, bool]],
-    wanted: _sort_types.InMemory,
+    store: Store, tables: list[Any], by: list[tuple[str, bool, bool]], wanted: _sort_types.InMemory
 ) -> UnpublishedPartitions: ...
 def sort_spilling(
     store: Store,

@@ -96,14 +96,13 @@ impl Target {
     pub(crate) fn failure(&self, store: &Client, error: Error) -> anyhow::Error {
         let text = match error.code() {
             Code::Absent => self.absent(store),
-            Code::Exists => {
-                format!("{} exists already: pass --replace to replace it", self.described(store))
-            }
+            Code::Exists => taken(&self.id, &self.described(store)),
             _ => {
                 let (text, id) = (error.to_string(), self.id.to_string());
                 let about = self.described(store);
                 // The error may know the object by its name already.
-                let known = text.contains(&format!("\"{}\"", self.text)) || !text.contains(&id);
+                let typed = format!("\"{}\"", self.text);
+                let known = text.contains(&typed) || text.contains(&about) || !text.contains(&id);
                 if known { text } else { text.replacen(&id, &about, 1) }
             }
         };
@@ -131,6 +130,16 @@ pub(crate) fn display_name(name: &Name) -> String {
         && !name.text.contains(':')
         && name.text.parse::<ObjectId>().is_err();
     if is_plain { name.text.clone() } else { format!("{}:{}", name.namespace, name.text) }
+}
+
+/// What to do about a name that is in use.
+fn taken(id: &ObjectId, described: &str) -> String {
+    let advice = if id.is_pooled() {
+        "delete it first with `plasmon rm`, or choose another name: a pool replaces nothing"
+    } else {
+        "pass --replace to replace it"
+    };
+    format!("{described} exists already: {advice}")
 }
 
 /// The name for a new object. Without a namespace the string is read as in a lookup; a name that no
@@ -203,6 +212,15 @@ mod tests {
 
     fn object(text: &str) -> Result<ObjectId> {
         Ok(Target::parse(text)?.id)
+    }
+
+    /// For a name of a pool it was the advice to replace the object, which pools refuse.
+    #[test]
+    fn a_name_that_is_taken_has_an_advice_that_works() {
+        let advice = |text: &str| taken(&Target::parse(text).unwrap().id, text);
+        assert!(advice("sales").contains("--replace"));
+        assert!(advice("@prod:sales").contains("plasmon rm"));
+        assert!(!advice("@prod:sales").contains("--replace"));
     }
 
     #[test]

@@ -150,9 +150,9 @@ fn has_live(led: &mut Led, cx: &mut Context<'_>, from: Slot, record: &Record, co
 
 /// Decides about copies of which no record is left and which no client has seen: their commit may
 /// have succeeded. An origin that still has its store would have the object, too, unless it drains
-/// and let it go. Where it lost its store, or drains, the object exists: to show what was refused is
-/// a lesser evil than to lose what was acknowledged, and no node is left that could tell one from
-/// the other.
+/// and let it go. Where it lost its store, or drains, the object exists: to show what was refused
+/// is a lesser evil than to lose what was acknowledged, and no node is left that could tell one
+/// from the other.
 fn adopt_hidden(led: &mut Led, cx: &mut Context<'_>) {
     for ((id, from), copy) in std::mem::take(&mut led.hidden) {
         if led.record(&id).is_some() {
