@@ -147,46 +147,24 @@ TESTS = [
         python("-m", "pytest", "-q"),
         lane=1,
     ),
+    Suite(
+        "sim",
+        "daemon, keeper and clients from seeds, and the same twice",
+        ["scripts/sim.sh", "--seeds", "40", "--same", "10"],
+        lane=1,
+    ),
+    Suite(
+        "fuzz",
+        "foreign bytes, for a moment",
+        ["python3", "scripts/fuzz.py", "--quick", "--seconds", "15", "--seed", "1"],
+        lane=1,
+    ),
     Suite("java", "the reader of objects for Java", ["scripts/test-reader.sh", "java"], lane=2),
-    Suite(
-        "javascript",
-        "the reader of objects for JavaScript",
-        ["scripts/test-reader.sh", "javascript"],
-        lane=1,
-    ),
-    Suite(
-        "pyarrow",
-        "pyarrow 11's own tests of its serialization, over ours",
-        python("scripts/pyarrow_tests.py"),
-        lane=1,
-    ),
-    Suite(
-        "pickle", "CPython's own tests of pickle, over ours", ["scripts/pickle_tests.py"], lane=1
-    ),
-    Suite(
-        "foreign",
-        "pandas' own tests of pickling, over ours; the others are in make test-foreign",
-        python("scripts/foreign_tests.py", "--quick"),
-        lane=1,
-    ),
-    Suite(
-        "hdf5",
-        "the HDF5 connector with the stock wheels",
-        python("scripts/hdf5_tests.py"),
-        lane=1,
-    ),
     Suite(
         "spark",
         "Spark's shuffle: the core, and a few jobs and a fault with 3.5 and 4.3",
         ["scripts/spark.sh", "test", "-m", "not slow"],
         lane=2,
-    ),
-    Suite(
-        "soak",
-        "processes killed at random, for a moment",
-        ["scripts/soak.sh", "kill", "--rounds", "60"],
-        {"PROFILE": "dev"},
-        lane=1,
     ),
     Suite(
         "cluster",
@@ -196,15 +174,37 @@ TESTS = [
         lane=2,
     ),
     Suite(
-        "sim",
-        "daemon, keeper and clients from seeds, and the same twice",
-        ["scripts/sim.sh", "--seeds", "40", "--same", "10"],
+        "javascript",
+        "the reader of objects for JavaScript",
+        ["scripts/test-reader.sh", "javascript"],
         lane=2,
     ),
     Suite(
-        "fuzz",
-        "foreign bytes, for a moment",
-        ["python3", "scripts/fuzz.py", "--quick", "--seconds", "15", "--seed", "1"],
+        "pyarrow",
+        "pyarrow 11's own tests of its serialization, over ours",
+        python("scripts/pyarrow_tests.py"),
+        lane=2,
+    ),
+    Suite(
+        "pickle", "CPython's own tests of pickle, over ours", ["scripts/pickle_tests.py"], lane=2
+    ),
+    Suite(
+        "foreign",
+        "pandas' own tests of pickling, over ours; the others are in make test-foreign",
+        python("scripts/foreign_tests.py", "--quick"),
+        lane=2,
+    ),
+    Suite(
+        "hdf5",
+        "the HDF5 connector with the stock wheels",
+        python("scripts/hdf5_tests.py"),
+        lane=2,
+    ),
+    Suite(
+        "soak",
+        "processes killed at random, for a moment",
+        ["scripts/soak.sh", "kill", "--rounds", "60"],
+        {"PROFILE": "dev"},
         lane=2,
     ),
 ]
