@@ -114,7 +114,8 @@ class Node:
         """What its own store lists under a name of the pool; the pool is not asked."""
         namespace, _, text = name.partition(":")
         with self.connect() as store:
-            found = [info for info in store.list(namespace, text) if info.name == text]
+            own = store.list()
+        found = [info for info in own if (info.namespace, info.name) == (namespace, text)]
         if not found:
             return None
         info = found[0]

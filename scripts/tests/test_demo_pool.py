@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -179,6 +180,24 @@ def test_without_a_pool_daemon_the_demo_says_what_is_missing(tmp_path):
     assert done.returncode == 1
     assert "plasmon-poold is neither beside" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_small_table_outlives_a_node():
+    """The demo as it is, with real nodes, on a table that is brought in a moment."""
+    if shutil.which("etcd") is None:
+        pytest.skip("etcd is not installed")
+    done = subprocess.run(
+        [sys.executable, "-m", "scripts.demo_pool", "--json", "--readers=1", "--bytes=50000000"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=3 * DEADLINE_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert all(check["holds"] for check in told["checks"])
+    assert told["reads"]
 
 
 def test_answers_that_come_at_once_are_all_there():
