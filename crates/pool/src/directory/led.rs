@@ -12,8 +12,8 @@ use crate::record::{Birth, Record, State, Version};
 use crate::time::Mono;
 use crate::view::Context;
 
-/// In a group of more nodes so many have a record before anything is said of it, also of an object
-/// with one copy: it may be on another node than the primary.
+/// How many nodes of a group record what is acknowledged, where the group has so many. Also of an
+/// object with one copy, which may be on another node than the primary.
 const RECORDED_MIN: usize = 2;
 
 /// What the primary is doing about one object. An object at rest has none.
@@ -224,9 +224,9 @@ impl Led {
         self.work.keys().chain(self.unrecorded.values().flatten()).copied().collect()
     }
 
-    /// Whether this record, as it is here, outlives the loss of as many nodes as its copies do: all
-    /// acting nodes that have every record have it, and the map counts enough of them. Another one
-    /// that has it could not lead the group.
+    /// Whether this record, as it is here, outlives the loss of as many nodes as the object's
+    /// copies do: all acting nodes in sync have it, and the map counts enough of them as in sync.
+    /// One that the map does not count cannot lead the group after a loss, whatever it has.
     pub(super) fn is_recorded(&self, cx: &Context<'_>, id: &ObjectId) -> bool {
         let group = cx.view.group(self.no);
         let copies = self.record(id).map_or(0, |record| record.holders.len());

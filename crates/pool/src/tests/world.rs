@@ -388,8 +388,9 @@ impl World {
                 let primary = self.machines[at].slot();
                 self.activations.push(Activation { primary, group, since });
             }
+            Effect::Report { .. } => {}
             // No program reads parts or gathers here, or has a region.
-            _ => {}
+            other => return Err(format!("nothing has asked for {other:?}")),
         }
         Ok(())
     }

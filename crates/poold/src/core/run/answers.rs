@@ -32,7 +32,7 @@ impl Core {
                 let left = self.gathers.answered(number, reply);
                 self.delete_parts(left);
             }
-            _ => {}
+            other => debug_assert!(false, "{other:?} is no answer"),
         }
     }
 }
