@@ -5,7 +5,8 @@
     test.py check            format, lints, types, rules, licences and the quick tests
     test.py NAME...          some suites; --list names them
 
-Suites that compile run alone. Those that mostly wait run two at a time, each lane in its order.
+A suite of lane 0 runs alone. The others run two at a time, each lane in its order: tests of
+several processes mostly wait.
 
 Each suite writes to target/test-logs/NAME.log; of one that fails what the runner says of its failed
 tests is shown, or else the end of the log. The last line is the sum over all suites: "N passed, N
@@ -45,6 +46,8 @@ STOPPED = threading.Event()
 
 #: Crates that have a suite of their own, or whose tests an interpreter runs.
 NOT_IN_WORKSPACE_SUITE = ["plasmon-python", "plasmon-capi"]
+#: Whose tests are of whole nodes of a pool, all under one name.
+NODES = ["plasmon-cluster-tests", "plasmon-pool-tests"]
 
 
 @dataclass(frozen=True)
@@ -90,7 +93,12 @@ def python(*arguments: str) -> list[str]:
     return [str(BIN / "python"), *arguments]
 
 
-EXCLUDED = [argument for name in NOT_IN_WORKSPACE_SUITE for argument in ("--exclude", name)]
+def excluded(names: list[str]) -> list[str]:
+    """The arguments of cargo that leave packages out."""
+    return [argument for name in names for argument in ("--exclude", name)]
+
+
+EXCLUDED = excluded(NOT_IN_WORKSPACE_SUITE)
 PURE = [
     argument
     for name in ("proto", "store", "cluster", "spill", "plo")
@@ -115,11 +123,22 @@ CHECKS = [
 TESTS = [
     TIDY,
     Suite(
+        "compile",
+        "the tests of every crate",
+        cargo("test", "-q", "--no-run", "--workspace", *EXCLUDED),
+    ),
+    Suite(
         "rust",
         "every crate, with the stress test of several processes",
-        cargo("test", "-q", "--no-fail-fast", "--workspace", *EXCLUDED),
+        cargo("test", "-q", "--no-fail-fast", "--workspace", *EXCLUDED, *excluded(NODES)),
+        lane=1,
     ),
-    LICENCES,
+    Suite(
+        "nodes",
+        "whole nodes of a pool, killed and cut off, and the same from seeds",
+        cargo("test", "-q", "--no-fail-fast", "--workspace", *EXCLUDED, "--test", "nodes"),
+        lane=2,
+    ),
     Suite(
         "loom",
         "every order of the atomic protocols",
@@ -129,18 +148,22 @@ TESTS = [
             "CARGO_TARGET_DIR": "target/loom",
             "CARGO_PROFILE_RELEASE_LTO": "off",
         },
+        lane=2,
     ),
     Suite(
         "emulated",
         "the stress test of several processes on an emulated AArch64",
         ["scripts/aarch64.sh", "stress"],
+        lane=2,
     ),
-    Suite("c", "the C and C++ programs", cargo("test", "-q", "-p", "plasmon-capi")),
+    Suite("c", "the C and C++ programs", cargo("test", "-q", "-p", "plasmon-capi"), lane=2),
     Suite(
         "asan",
         "the same under AddressSanitizer, with leaks and undefined behaviour",
         ["scripts/sanitize.sh", "address"],
+        lane=2,
     ),
+    LICENCES,
     Suite(
         "python",
         "the package, plasmon.plasma, the examples, the harnesses",
@@ -156,7 +179,7 @@ TESTS = [
     Suite(
         "fuzz",
         "foreign bytes, for a moment",
-        ["python3", "scripts/fuzz.py", "--quick", "--seconds", "15", "--seed", "1"],
+        ["python3", "scripts/fuzz.py", "--quick", "--seconds", "10", "--seed", "1"],
         lane=1,
     ),
     Suite("java", "the reader of objects for Java", ["scripts/test-reader.sh", "java"], lane=2),
