@@ -11,7 +11,7 @@
  *
  * Threads: a store may be used by all threads at once. A writer, a scope, a builder, a buffer, a
  * listing, a pending wait and a subscription belong to one thread at a time; buffers may be cloned
- * for others.
+ * for others. Pieces and places are only read, by all threads, until one of them frees them.
  *
  * Null: a null pointer where the comment does not allow one is PLASMON_BAD_REQUEST, never a crash.
  * Giving back a null pointer is allowed and does nothing.
@@ -504,6 +504,120 @@ plasmon_code plasmon_subscription_next(plasmon_subscription *subscription, int64
  * descriptor again. -1 for null. */
 int plasmon_subscription_fd(const plasmon_subscription *subscription);
 void plasmon_subscription_free(plasmon_subscription *subscription);
+
+/* ---- The pool of the store: many machines ------------------------------------------------ */
+
+typedef struct plasmon_range {
+    uint64_t offset;
+    uint64_t bytes;
+} plasmon_range;
+
+typedef struct plasmon_pieces plasmon_pieces;
+
+/* Reads ranges of an object's data, wherever it is: of one on another node of the pool nothing else
+ * comes here, and of one in this store nothing is copied. All are of the same incarnation.
+ * PLASMON_BAD_REQUEST, and nothing is read, when one is not within the data. `timeout_ms` is how
+ * long an object that does not exist is waited for. End with plasmon_pieces_free. */
+plasmon_code plasmon_pool_read(const plasmon_store *store, const plasmon_id *id,
+                               const plasmon_range *ranges, size_t count, int64_t timeout_ms,
+                               plasmon_pieces **pieces);
+/* Where the bytes of each range are, in the order of the ranges: read-only memory, valid and
+ * unchanged until the pieces are freed, as this array is. The address of an empty range is null.
+ * Null for null, and without ranges. */
+const plasmon_part *plasmon_pieces_parts(const plasmon_pieces *pieces);
+void plasmon_pieces_free(plasmon_pieces *pieces);
+
+/* Where an object of the pool is in its life. */
+#define PLASMON_STANDING_ABSENT 0      /* there is none */
+#define PLASMON_STANDING_PENDING 1     /* it was put, and is not accepted yet */
+#define PLASMON_STANDING_LIVE 2        /* it exists */
+#define PLASMON_STANDING_DEAD 3        /* it was deleted, and there may be copies */
+#define PLASMON_STANDING_LOST 4        /* no node has a copy */
+#define PLASMON_STANDING_UNREACHABLE 5 /* the pool cannot be asked now, or none with a copy is up */
+
+/* Where an object of the pool is. Made by the library: later versions may add fields at its end. */
+typedef struct plasmon_place {
+    int32_t standing;    /* PLASMON_STANDING_ */
+    int32_t has_record;  /* 1 when the pool has a record of it; else the fields from here on but
+                            `primary` are empty */
+    uint64_t data_bytes;
+    uint64_t metadata_bytes;
+    uint8_t copies;      /* how many copies it should have */
+    uint8_t copies_min;  /* with how many a put is content */
+    const char *primary; /* the node that keeps the record; null when it is not known */
+    const char *origin;  /* the node where it was made, or null */
+    const char *const *holders; /* the nodes that keep a copy */
+    size_t holders_count;
+    const char *const *caches;  /* other nodes that may have one */
+    size_t caches_count;
+} plasmon_place;
+
+/* Asks the pool daemon of this machine where an object is. PLASMON_BAD_REQUEST for an id of no
+ * pool; PLASMON_UNREACHABLE when no pool daemon answers. End with plasmon_place_free. */
+plasmon_code plasmon_pool_where(const plasmon_store *store, const plasmon_id *id,
+                                plasmon_place **place);
+void plasmon_place_free(plasmon_place *place);
+
+/* Adopts a namespace: when this process ends, however it ends, or disconnects its store, all
+ * objects named in it are deleted, also those of other programs, and later ones are refused as
+ * PLASMON_CANCELLED until a program adopts it again. They may have `bytes_max` bytes together; 0
+ * for no limit.
+ *
+ * A namespace that begins with @ is adopted on all nodes of the pool, also for the case that this
+ * machine dies. It has no limit of bytes. This waits until all live nodes know it:
+ * PLASMON_UNREACHABLE after some seconds; adopt it again then. PLASMON_EXISTS when another program
+ * has adopted it; PLASMON_IN_USE while a node has not deleted what an earlier one left. */
+plasmon_code plasmon_adopt(const plasmon_store *store, const char *name_space, uint64_t bytes_max);
+/* Ends the adoption, as the end of this process would. */
+plasmon_code plasmon_end_adoption(const plasmon_store *store, const char *name_space);
+
+/* A place in a region: memory of the pool that programs on all nodes write by its address, until
+ * one of them seals it. From then on it is an object with this id, which nothing changes. */
+typedef struct plasmon_address {
+    plasmon_id id;
+    uint64_t offset; /* may be added to */
+} plasmon_address;
+
+#define PLASMON_ADDRESS_TEXT_BYTES 62 /* an id, a plus, 20 digits and the terminating zero */
+
+/* Writes an address as text, for other programs, with a terminating zero. */
+plasmon_code plasmon_address_to_text(const plasmon_address *address,
+                                     char text[PLASMON_ADDRESS_TEXT_BYTES]);
+/* Reads an address. */
+plasmon_code plasmon_address_from_text(const char *text, plasmon_address *address);
+
+/* Fill it with plasmon_region_options_init, then change the fields that should differ. */
+typedef struct plasmon_region_options {
+    size_t struct_bytes;
+    const char *node;   /* the name of the node where it is; null: this one */
+    uint8_t copies;     /* how many nodes keep the sealed object; 0: one */
+    uint8_t copies_min; /* with how many the seal is content; 0: half of copies, rounded up */
+} plasmon_region_options;
+
+plasmon_code plasmon_region_options_init(plasmon_region_options *options);
+
+/* Allocates so many bytes on a node of the pool; null options are the defaults. What is not sealed
+ * ends with this process, when it disconnects its store, and with the pool daemon of either node.
+ * Bytes that are not written may be any. */
+plasmon_code plasmon_pool_allocate(const plasmon_store *store, uint64_t bytes,
+                                   const plasmon_region_options *options,
+                                   plasmon_address *address);
+/* Writes bytes into a region. PLASMON_BAD_REQUEST, and nothing is written, when they are not within
+ * it; PLASMON_ALREADY_SEALED; PLASMON_CREATOR_DIED when the program that allocated it ended. A
+ * write that has returned is in the sealed object; one that fails in the middle
+ * (PLASMON_UNREACHABLE) may have written some of its bytes. */
+plasmon_code plasmon_pool_write(const plasmon_store *store, const plasmon_address *address,
+                                const void *data, size_t bytes);
+/* As plasmon_pool_read, with offsets from an address on. PLASMON_NOT_SEALED before the region is
+ * sealed, or PLASMON_TIMED_OUT after `timeout_ms`. */
+plasmon_code plasmon_pool_read_at(const plasmon_store *store, const plasmon_address *address,
+                                  const plasmon_range *ranges, size_t count, int64_t timeout_ms,
+                                  plasmon_pieces **pieces);
+/* Makes the region of an address an object, with the id of the address. With several copies it
+ * returns when the pool has accepted it; else plasmon_settle waits, on the region's node. */
+plasmon_code plasmon_pool_seal(const plasmon_store *store, const plasmon_address *address);
+/* Ends the region of an address, and deletes the object if it is sealed. */
+plasmon_code plasmon_pool_free(const plasmon_store *store, const plasmon_address *address);
 
 #ifdef __cplusplus
 }

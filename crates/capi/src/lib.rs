@@ -28,6 +28,8 @@ pub mod description;
 pub mod error;
 pub mod id;
 mod last_error;
+pub mod pool;
+pub mod pool_regions;
 pub mod reader;
 pub mod scopes;
 pub mod subscription;

@@ -26,6 +26,14 @@ pub struct plasmon_part {
     bytes: usize,
 }
 
+impl plasmon_part {
+    /// Where these bytes are; null for none.
+    pub(crate) fn of(bytes: &[u8]) -> Self {
+        let data = if bytes.is_empty() { ptr::null() } else { bytes.as_ptr().cast() };
+        Self { data, bytes: bytes.len() }
+    }
+}
+
 /// See the header.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]

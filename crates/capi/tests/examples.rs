@@ -3,11 +3,13 @@
 #![expect(clippy::unwrap_used, reason = "this is a test, also outside of #[test]")]
 
 use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 
-use plasmon_client::{Code, Level, ObjectState, Policy, tag};
+use plasmon_client::{Code, Level, ObjectState, Policy, Standing, tag};
+use plasmon_testkit::Etcd;
 
 fn crate_path(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
@@ -58,14 +60,17 @@ fn compile(source: &str, linking: Linking, into: &Path) -> PathBuf {
 fn runs(source: &str, linking: Linking) {
     let directory = tempfile::Builder::new().prefix("plasmon-test-").tempdir().unwrap();
     let program = compile(source, linking, directory.path());
-    let output = Command::new(program)
-        .env("XDG_RUNTIME_DIR", directory.path())
-        .env_remove("PLASMON_SOCKET")
-        .env("PLASMON_DAEMON", built().join("plasmond"))
-        .env("PLASMON_CAPACITY_BYTES", "256m")
-        .env("PLASMON_LINGER_MS", "100")
-        .output()
-        .unwrap();
+    let mut program = Command::new(program);
+    program.env("XDG_RUNTIME_DIR", directory.path());
+    program.env_remove("PLASMON_SOCKET");
+    program.env("PLASMON_DAEMON", built().join("plasmond"));
+    program.env("PLASMON_CAPACITY_BYTES", "256m");
+    program.env("PLASMON_LINGER_MS", "100");
+    succeeds(source, &mut program);
+}
+
+fn succeeds(source: &str, program: &mut Command) {
+    let output = program.output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{source} ended with {}:\n{errors}", output.status);
     assert!(String::from_utf8_lossy(&output.stdout).ends_with(": ok\n"), "{source}:\n{errors}");
@@ -99,6 +104,50 @@ fn objects_of_a_scope_stay_together_or_not_at_all() {
 #[test]
 fn copies_are_for_objects_of_a_pool() {
     runs("tests/c/copies.c", Linking::Shared);
+}
+
+#[test]
+fn the_calls_of_a_pool_in_a_store_of_none() {
+    runs("tests/c/pool_without.c", Linking::Shared);
+}
+
+/// A pool for development; its processes end with it.
+struct Pool(Child);
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        // What it started ends with it.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn the_calls_of_a_pool_on_two_nodes() {
+    // Without etcd there is no pool.
+    if Etcd::start().is_none() {
+        return;
+    }
+    let directory = tempfile::Builder::new().prefix("plasmon-test-").tempdir().unwrap();
+    let program = compile("tests/c/pool.c", Linking::Shared, directory.path());
+    let programs = plasmon_testkit::build(&["plasmon-cli", "plasmon-poold"]);
+    let mut command = Command::new(programs.join("plasmon"));
+    command.args(["pool", "dev", "--nodes", "2", "--capacity", "32m", "--json"]);
+    command.env("TMPDIR", directory.path()).env_remove("PLASMON_SOCKET");
+    command.env("PLASMON_DAEMON", built().join("plasmond"));
+    command.env("PLASMON_POOLD", programs.join("plasmon-poold"));
+    let mut pool = Pool(command.stdout(Stdio::piped()).spawn().unwrap());
+    let mut sockets = Vec::new();
+    for line in BufReader::new(pool.0.stdout.take().unwrap()).lines() {
+        let event: serde_json::Value = serde_json::from_str(&line.unwrap()).unwrap();
+        match event["event"].as_str().unwrap() {
+            "node" => sockets.push(event["socket"].as_str().unwrap().to_owned()),
+            "ready" => break,
+            _ => {}
+        }
+    }
+    assert_eq!(sockets.len(), 2);
+    succeeds("tests/c/pool.c", Command::new(program).args(sockets));
 }
 
 #[test]
@@ -159,6 +208,17 @@ fn the_constants_of_the_header_are_those_of_the_library() {
     for (name, value) in [("DEFAULT", 0), ("LOCAL", 1), ("COPIES", 2)] {
         define(format!("PLASMON_ACK_{name}"), value);
     }
+    for (name, value) in [
+        ("ABSENT", Standing::Absent),
+        ("PENDING", Standing::Pending),
+        ("LIVE", Standing::Live),
+        ("DEAD", Standing::Dead),
+        ("LOST", Standing::Lost),
+        ("UNREACHABLE", Standing::Unreachable),
+    ] {
+        define(format!("PLASMON_STANDING_{name}"), value as i64);
+    }
+    define("PLASMON_ADDRESS_TEXT_BYTES".to_owned(), 40 + 1 + 20 + 1);
     define("PLASMON_ID_BYTES".to_owned(), 20);
     define("PLASMON_ID_TEXT_BYTES".to_owned(), 41);
     define("PLASMON_NAME_TEXT_BYTES".to_owned(), plasmon_proto::limits::NAME_BYTES_MAX as i64 + 1);
@@ -188,6 +248,10 @@ fn the_structs_of_the_header_are_as_large_as_those_of_the_library() {
         ("plasmon_pool_api", size_of::<plasmon_client::c_allocator::AllocatorTable>()),
         ("plasmon_pool_figures", size_of::<plasmon_client::c_allocator::Figures>()),
         ("plasmon_info", size_of::<plasmon::description::plasmon_info>()),
+        ("plasmon_range", size_of::<plasmon::pool::plasmon_range>()),
+        ("plasmon_place", size_of::<plasmon::pool::plasmon_place>()),
+        ("plasmon_address", size_of::<plasmon::pool_regions::plasmon_address>()),
+        ("plasmon_region_options", size_of::<plasmon::pool_regions::plasmon_region_options>()),
         ("plasmon_notification", size_of::<plasmon::subscription::plasmon_notification>()),
     ];
     let mut source = "#include <plasmon.h>\n".to_owned();

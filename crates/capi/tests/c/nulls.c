@@ -19,6 +19,9 @@ static void without_a_store(void) {
     plasmon_store_facts facts;
     plasmon_info info;
     plasmon_scope *scope = NULL;
+    plasmon_pieces *pieces = NULL;
+    plasmon_place *place = NULL;
+    plasmon_address address = {{{0}}, 0};
     int32_t number = 0;
     char *json = NULL;
 
@@ -72,13 +75,45 @@ static void without_a_store(void) {
     plasmon_builder_free(NULL);
     REFUSED(plasmon_read_arrow(NULL, NULL));
     REFUSED(plasmon_pool_open(NULL, NULL));
+    pieces = (plasmon_pieces *)&id;
+    REFUSED(plasmon_pool_read(NULL, &id, NULL, 0, 0, &pieces));
+    assert(pieces == NULL);
+    place = (plasmon_place *)&id;
+    REFUSED(plasmon_pool_where(NULL, &id, &place));
+    assert(place == NULL);
+    REFUSED(plasmon_adopt(NULL, "ns", 0));
+    REFUSED(plasmon_end_adoption(NULL, "ns"));
+    REFUSED(plasmon_address_to_text(NULL, NULL));
+    REFUSED(plasmon_address_to_text(&address, NULL));
+    REFUSED(plasmon_address_from_text(NULL, &address));
+    REFUSED(plasmon_region_options_init(NULL));
+    REFUSED(plasmon_pool_allocate(NULL, 1, NULL, &address));
+    REFUSED(plasmon_pool_write(NULL, &address, NULL, 0));
+    REFUSED(plasmon_pool_read_at(NULL, &address, NULL, 0, 0, &pieces));
+    REFUSED(plasmon_pool_seal(NULL, &address));
+    REFUSED(plasmon_pool_free(NULL, &address));
 }
 
 static void without_an_argument(plasmon_store *store) {
     plasmon_id id = {{0}};
     plasmon_part part = {NULL, 1};
     plasmon_scope *scope = NULL;
+    plasmon_pieces *pieces = NULL;
+    plasmon_range range = {0, 0};
+    plasmon_address address = {{{0}}, 0};
 
+    REFUSED(plasmon_pool_read(store, NULL, NULL, 0, 0, &pieces));
+    REFUSED(plasmon_pool_read(store, &id, NULL, 1, 0, &pieces));
+    REFUSED(plasmon_pool_read(store, &id, &range, 1, 0, NULL));
+    REFUSED(plasmon_pool_where(store, NULL, NULL));
+    REFUSED(plasmon_adopt(store, NULL, 0));
+    REFUSED(plasmon_end_adoption(store, NULL));
+    REFUSED(plasmon_pool_allocate(store, 1, NULL, NULL));
+    REFUSED(plasmon_pool_write(store, NULL, NULL, 0));
+    REFUSED(plasmon_pool_write(store, &address, NULL, 1));
+    REFUSED(plasmon_pool_read_at(store, NULL, NULL, 0, 0, &pieces));
+    REFUSED(plasmon_pool_seal(store, NULL));
+    REFUSED(plasmon_pool_free(store, NULL));
     REFUSED(plasmon_builder_open(store, NULL, 0, 0, NULL));
     REFUSED(plasmon_put_arrow(store, NULL, NULL, NULL, NULL, NULL));
     REFUSED(plasmon_pool_open(store, NULL));
@@ -118,10 +153,13 @@ static void sloppy_ends(void) {
     plasmon_subscription_free(NULL);
     plasmon_pending_free(NULL);
     plasmon_text_free(NULL);
+    plasmon_pieces_free(NULL);
+    plasmon_place_free(NULL);
     assert(plasmon_writer_abort(NULL) == PLASMON_OK);
     assert(plasmon_scope_abort(NULL) == PLASMON_OK);
     assert(plasmon_writer_data(NULL) == NULL && plasmon_writer_data_bytes(NULL) == 0);
     assert(plasmon_buffer_data(NULL) == NULL && plasmon_buffer_data_bytes(NULL) == 0);
+    assert(plasmon_pieces_parts(NULL) == NULL);
     assert(plasmon_pending_fd(NULL) == -1 && plasmon_subscription_fd(NULL) == -1);
 }
 
