@@ -153,6 +153,7 @@ pub use plasmon_shm::incarnation::Incarnation;
 
 pub use plasmon_proto::message::{Access, ClientInfo, Filter, Notice, Status};
 pub use plasmon_proto::object::{Level, ObjectInfo, ObjectState, Policy, Sizes, Traits, tag};
+pub use plasmon_proto::participation::Participation;
 pub use plasmon_proto::pool_admin::{
     DrainLeft, NodeState, ObjectPlace, ObjectRecord, PoolNode, PoolStatus, Standing, Verification,
     VerifiedNode,

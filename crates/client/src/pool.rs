@@ -5,6 +5,7 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
+use plasmon_proto::participation::Participation;
 use plasmon_proto::pool_admin::{
     ObjectPlace, PoolNode, PoolStatus, Reply, Request, Verification, socket_of,
 };
@@ -62,6 +63,15 @@ pub(crate) fn status(store: &Path) -> Result<PoolStatus> {
     const DOING: &str = "asking for the status of the pool";
     match Door::open(store, DOING)?.ask(&Request::Status)? {
         Reply::Status(status) => Ok(*status),
+        _ => Err(Error::unexpected(DOING)),
+    }
+}
+
+/// How far the node of this store is with taking part in its pool.
+pub(crate) fn participation(store: &Path) -> Result<Participation> {
+    const DOING: &str = "asking whether the node has joined its pool";
+    match Door::open(store, DOING)?.ask(&Request::Participation)? {
+        Reply::Participation(participation) => Ok(*participation),
         _ => Err(Error::unexpected(DOING)),
     }
 }

@@ -34,6 +34,7 @@ use plasmon_pool::tally::{NodeTally, Verified};
 use plasmon_proto::ObjectId;
 use plasmon_proto::frame;
 use plasmon_proto::limits::REQUEST_IDS_MAX;
+use plasmon_proto::participation::Participation;
 use plasmon_proto::pool_admin::{
     LIST_WITHOUT_MAX, NODES_PER_PAGE, ObjectPlace, ObjectRecord, REFUSED_MAX, Reply, Request,
     Standing, Verification, VerifiedNode, socket_of,
@@ -56,6 +57,9 @@ const IDLE: Duration = Duration::from_secs(60);
 
 /// A program that does not take its reply for so long is given up.
 const SEND_WITHIN: Duration = Duration::from_secs(5);
+
+/// Letters of the reason why the pool does not let the node in: each has four bytes at most.
+const REFUSAL_CHARS_MAX: usize = 250;
 
 /// The node answers within [`PLACE_MS`]; without a node that runs there is no answer.
 const ANSWER_WITHIN: Duration = Duration::from_millis(PLACE_MS + 2_000);
@@ -231,6 +235,7 @@ fn answer(node: &Asker, request: Request) -> Option<Reply> {
             }
             listed(node, query, without)
         }
+        Request::Participation => Reply::Participation(Box::new(participation(node))),
         Request::Verify { within_ms } => {
             Reply::Verify(Box::new(verification(node, within_ms.min(VERIFY_MS_MAX))))
         }
@@ -260,6 +265,21 @@ fn listed(node: &Asker, query: ListQuery, without: Vec<Slot>) -> Reply {
 
 fn name_of(map: &Map, slot: Slot) -> String {
     map.node(slot).map_or_else(|| format!("slot {slot}"), |node| node.member.name.clone())
+}
+
+/// How far the node is. Names of nodes are looked up in what the watch has seen, which may be older
+/// than the map that the node goes by: the answer is that of the older one.
+fn participation(node: &Asker) -> Participation {
+    let (sender, answer) = sync_channel(1);
+    node.participation(sender);
+    let mut found = answer.recv_timeout(ANSWER_WITHIN).unwrap_or_default();
+    let seen = node.pool().map.unwrap_or_default();
+    if seen.epoch().0 < found.epoch {
+        found.epoch = seen.epoch().0;
+        found.live = seen.nodes().filter(|(_, node)| node.is_live()).count() as u32;
+    }
+    found.refused = node.refusal().map(|reason| reason.chars().take(REFUSAL_CHARS_MAX).collect());
+    found
 }
 
 /// Has the whole pool compared, and adds up what the nodes found.

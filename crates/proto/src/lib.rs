@@ -34,6 +34,7 @@ pub mod inline;
 pub mod limits;
 pub mod message;
 pub mod object;
+pub mod participation;
 pub mod parts;
 pub mod pool;
 pub mod pool_admin;

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::gather::{GatherReply, GatherRequest};
 use crate::id::ObjectId;
+use crate::participation::Participation;
 use crate::parts::{ReadReply, ReadRequest};
 use crate::pool::{Birth, Slot};
 use crate::pool_listing::{ListQuery, ListedPage};
@@ -72,6 +73,8 @@ pub enum Request {
     Region(RegionRequest),
     /// Bring parts of several objects here.
     Gather(GatherRequest),
+    /// How far is this node with taking part?
+    Participation,
 }
 
 /// What a pool daemon answers.
@@ -102,6 +105,8 @@ pub enum Reply {
     Region(RegionReply),
     /// What became of a gather.
     Gather(GatherReply),
+    /// How far the node is.
+    Participation(Box<Participation>),
 }
 
 /// Nodes in one reply: the largest fit into a frame.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use plasmon_proto::limits::REQUEST_IDS_MAX;
 use plasmon_proto::message::{Access, ClientInfo, Filter, Request, Status};
 use plasmon_proto::object::{Level, ObjectInfo, ObjectState};
+use plasmon_proto::participation::Participation;
 use plasmon_proto::pool_admin::{ObjectPlace, PoolNode, PoolStatus, Verification};
 use plasmon_proto::ring::Submission;
 use plasmon_proto::{Code, Name, ObjectId};
@@ -501,6 +502,12 @@ impl Client {
     /// The pool that this store belongs to, as its pool daemon has seen it last.
     pub fn pool_status(&self) -> Result<PoolStatus> {
         pool::status(self.socket())
+    }
+
+    /// How far the node of this store is with taking part in its pool: whether it has joined, and
+    /// which of the other nodes it is connected with.
+    pub fn pool_participation(&self) -> Result<Participation> {
+        pool::participation(self.socket())
     }
 
     /// The nodes of the pool, as the pool daemon has seen them last, in the order of their slots.

@@ -7,6 +7,7 @@ use plasmon_pool::record::Place;
 use plasmon_pool::tally::Verified;
 use plasmon_proto::ObjectId;
 use plasmon_proto::gather::{GatherReply, GatherRequest};
+use plasmon_proto::participation::Participation;
 use plasmon_proto::parts::{ReadReply, ReadRequest};
 
 use super::listings::ListQuestion;
@@ -28,6 +29,8 @@ pub(super) enum Incoming {
     List(ListQuestion),
     /// An operator has the pool compared, within so many milliseconds.
     Verify(u64, SyncSender<Verified>),
+    /// A program asks how far the node is with taking part.
+    Participation(SyncSender<Participation>),
     /// A program subscribes.
     Subscribe(Subscriber),
     /// A program that subscribed is gone.

@@ -45,6 +45,7 @@ use plasmon_pool::record::Place;
 use plasmon_pool::tally::Verified;
 use plasmon_proto::ObjectId;
 use plasmon_proto::gather::{GatherReply, GatherRequest};
+use plasmon_proto::participation::Participation;
 use plasmon_proto::parts::{ReadReply, ReadRequest};
 use plasmon_proto::pool_listing::ListQuery;
 use plasmon_proto::pool_notice::NamesFilter;
@@ -106,6 +107,12 @@ impl Asker {
         self.inbox.put(Incoming::Verify(within_ms, answer));
     }
 
+    /// Asks how far the node is with taking part. Only a node that ended gives no answer; then the
+    /// sender is dropped.
+    pub fn participation(&self, answer: SyncSender<Participation>) {
+        self.inbox.put(Incoming::Participation(answer));
+    }
+
     /// Subscribes to what happens to objects with such names; `None` when too many programs do.
     pub fn subscribe(&self, filter: NamesFilter) -> Option<PoolSubscription> {
         PoolSubscription::begin(&self.subscriptions, self.inbox.clone(), filter)
@@ -156,6 +163,11 @@ impl Asker {
     /// What etcd says of the pool, as far as this node has seen it.
     pub fn pool(&self) -> Snapshot {
         self.membership.snapshot()
+    }
+
+    /// Why the pool does not let this node in.
+    pub fn refusal(&self) -> Option<String> {
+        self.membership.refusal()
     }
 }
 

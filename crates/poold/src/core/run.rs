@@ -81,6 +81,8 @@ pub(super) struct Parts {
 /// The node and its connections.
 struct Running {
     slot: Slot,
+    /// The map that the node goes by.
+    map: Option<Arc<Map>>,
     node: Node,
     links: Links,
 }
@@ -282,6 +284,8 @@ impl Core {
             Incoming::Where(id, answer) => self.ask(id, answer),
             Incoming::List(question) => self.list(question),
             Incoming::Verify(within_ms, answer) => self.verify(within_ms, answer),
+            // The connection may have ended; it has room for its answer.
+            Incoming::Participation(answer) => _ = answer.try_send(self.participation()),
             Incoming::Subscribe(subscriber) => self.subscribe(subscriber),
             Incoming::Unsubscribe(number) => {
                 if self.subscribers.remove(number) {
@@ -409,6 +413,7 @@ impl Core {
             return Err(io::Error::other("the map gives this node another slot; start it again"));
         }
         running.links.set_map(&map, Duration::from_micros(now_us()));
+        running.map = Some(map.clone());
         self.step(Event::Map(map));
         Ok(())
     }
@@ -438,7 +443,7 @@ impl Core {
         let links = Links::new(slot, local, listener, LINKS, &self.poll)?;
         let node = Node::new(Config::new(slot, incarnation, *boot, *capacity_bytes));
         tracing::info!("this node has slot {slot}");
-        self.running = Some(Running { slot, node, links });
+        self.running = Some(Running { slot, map: None, node, links });
         self.store.begin(slot);
         self.begin_adoptions();
         Ok(())

@@ -113,6 +113,11 @@ impl Links {
         }
     }
 
+    /// Whether the control lane to a peer is up.
+    pub(crate) fn is_up(&self, slot: Slot) -> bool {
+        self.peers.get(&slot).is_some_and(|peer| peer.control.is_some())
+    }
+
     /// Sends messages to a peer, in order after those before; the next [`drive`](Self::drive) does
     /// it. Where there is no connection they are thrown away. A peer that takes nothing for so long
     /// that its queue is full loses its connection.

@@ -94,13 +94,22 @@ pub enum Error {
 
 /// What etcd says of the pool, as far as this node has seen it.
 #[derive(Clone, Debug)]
-pub struct Observer(Arc<Shared>);
+pub struct Observer {
+    shared: Arc<Shared>,
+    life: Life,
+}
 
 impl Observer {
     /// All of it; nothing before the first look.
     pub fn snapshot(&self) -> Snapshot {
-        let view = self.0.look(|state| state.view.clone());
+        let view = self.shared.look(|state| state.view.clone());
         view.map_or_else(Snapshot::default, |view| Snapshot::of(&view))
+    }
+
+    /// Why the pool does not let this start of the node in.
+    pub fn refusal(&self) -> Option<String> {
+        let view = self.shared.look(|state| state.view.clone());
+        view?.refusal_of(self.life).map(str::to_owned)
     }
 }
 
@@ -193,7 +202,7 @@ impl Membership {
 
     /// What looks at it from other threads.
     pub fn observer(&self) -> Observer {
-        Observer(self.shared.clone())
+        Observer { shared: self.shared.clone(), life: self.life }
     }
 
     /// Reports to the leader that the node leads a group and all acting nodes have every record.

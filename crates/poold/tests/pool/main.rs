@@ -9,6 +9,7 @@ mod double;
 mod gather;
 mod listing;
 mod notices;
+mod participation;
 mod parts;
 mod regions;
 mod relay;
@@ -82,7 +83,7 @@ struct World {
     client: Client,
     _folders: Vec<TempDir>,
     // Ends last.
-    _etcd: Etcd,
+    etcd: Etcd,
 }
 
 impl World {
@@ -100,7 +101,7 @@ impl World {
             nodes.map(|((folder, relay), number)| Node::start(&etcd, folder.path(), number, relay));
         let nodes = nodes.collect();
         let client = Client::new(Options::new(etcd.endpoints())).unwrap();
-        let mut world = Self { nodes, client, _folders: folders, _etcd: etcd };
+        let mut world = Self { nodes, client, _folders: folders, etcd };
         world.settle();
         Some(world)
     }
