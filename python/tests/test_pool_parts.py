@@ -37,18 +37,11 @@ class Nodes:
         self.count = 0
 
     def put(self, value: object, **options: object) -> str:
-        """Puts a value with one copy, when the nodes have joined; its name."""
+        """Puts a value with one copy; its name."""
         self.count += 1
         name = f"@parts:{self.count}"
-        end = time.monotonic() + DEADLINE_S
-        while True:
-            try:
-                self.one.put(value, name=name, copies=1, **options)
-            except (plasmon.NotEnoughNodes, plasmon.Unreachable):
-                assert time.monotonic() < end, "the nodes have not joined the pool"
-                time.sleep(0.05)
-            else:
-                return name
+        self.one.put(value, name=name, copies=1, **options)
+        return name
 
     def is_copied(self, name: str) -> bool:
         """Whether the second node has, or had, a copy."""

@@ -43,8 +43,7 @@ def node_of(store: plasmon.Store) -> str:
 
 
 def allocate(nodes: Nodes, nbytes: int, **options: object) -> plasmon.Address:
-    """Allocates on the second node for the first, when both have joined."""
-    nodes.put(b"")
+    """Allocates on the second node for the first."""
     return nodes.one.pool.allocate(nbytes, node=node_of(nodes.two), **options)
 
 
@@ -116,7 +115,6 @@ def test_arrays_are_written_as_their_bytes(nodes):
 
 @pytest.mark.parametrize("how", ["alone", "forks"])
 def test_a_program_that_is_killed_leaves_no_region(nodes, how):
-    nodes.put(b"")
     command = [sys.executable, "-c", ALLOCATOR, socket_of(nodes.one), node_of(nodes.two), how]
     program = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
     assert program.stdout is not None
@@ -142,7 +140,6 @@ def test_a_program_that_is_killed_leaves_no_region(nodes, how):
 
 
 def test_what_ends_with_its_store_and_what_is_freed(nodes):
-    nodes.put(b"")
     store = plasmon.connect(socket_of(nodes.one), start=False)
     address = store.pool.allocate(10)
     store.disconnect()

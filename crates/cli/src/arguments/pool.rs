@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Subcommand;
 
@@ -90,6 +91,10 @@ pub(crate) struct PoolNode {
     /// How many threads move bytes (default: as many as processors, 4 at most).
     #[arg(long, value_name = "N")]
     pub(crate) pool_movers: Option<u32>,
+    /// How long to wait until the node has joined its pool. The store is started anyway, and goes
+    /// on trying.
+    #[arg(long, value_name = "SECONDS", default_value_t = 20.0, value_parser = seconds)]
+    pub(crate) join_timeout: f64,
 }
 
 impl PoolNode {
@@ -190,6 +195,17 @@ pub(crate) struct PoolDev {
     /// The capacity of each node's store in bytes, such as 4g.
     #[arg(long, short, value_name = "BYTES", default_value = "256m")]
     pub(crate) capacity: String,
+    /// How long to wait until all nodes have joined the pool and reach each other.
+    #[arg(long, value_name = "SECONDS", default_value_t = 30.0, value_parser = seconds)]
+    pub(crate) join_timeout: f64,
+}
+
+/// A number of seconds that is a time.
+fn seconds(text: &str) -> Result<f64, String> {
+    let seconds: f64 =
+        text.parse().map_err(|_| format!("\"{text}\" is not a number of seconds"))?;
+    let time = Duration::try_from_secs_f64(seconds);
+    time.map(|_| seconds).map_err(|_| format!("\"{text}\" is not a time"))
 }
 
 /// Arguments of `pool child`.

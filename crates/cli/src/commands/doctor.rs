@@ -96,6 +96,10 @@ fn store(options: &ConnectOptions) -> Vec<Check> {
         Ok(found) => checks.extend(found),
         Err(error) => checks.push(check("store", Verdict::Bad, error.to_string())),
     }
+    // What is wrong with the store has a check of its own.
+    if let Some(status) = store.status().ok().filter(|status| !status.cluster.is_empty()) {
+        checks.push(pool::node_check(&store, &status.node_name));
+    }
     checks
 }
 

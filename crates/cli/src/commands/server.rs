@@ -1,6 +1,7 @@
 //! `plasmon start` and `plasmon stop`.
 
 use std::env;
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -12,7 +13,7 @@ use serde_json::json;
 use super::{connection, pool};
 use crate::arguments::{Arguments, Start};
 use crate::failure::usage;
-use crate::output::{Output, bytes};
+use crate::output::{Output, bytes, count};
 
 /// How long a daemon may take until it accepts connections, and to end.
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -44,28 +45,41 @@ pub(super) fn start(arguments: &Arguments, start: &Start, output: &Output) -> Re
     if !checked.cluster.is_empty() || in_environment {
         pool::program()?;
     }
+    let join_within = Duration::try_from_secs_f64(start.node.join_timeout)?;
     let options = StartOptions { settings, timeout: TIMEOUT, ..StartOptions::default() };
     let (started, replaced) = plasmon_client::start_or_take_over(&options)?;
     let mut connect = connection::options(arguments);
     connect.socket = Some(started.socket.clone());
-    let status = Client::connect(&connect)?.status()?;
+    let store = Client::connect(&connect)?;
+    let status = store.status()?;
     let warning = warning(&status);
     if let (Some(warning), false) = (&warning, output.is_json()) {
         output.warn(warning);
     }
+    let joined = (!status.cluster.is_empty()).then(|| pool::join(&store, join_within, output));
     let document = json!({
         "warning": warning,
         "socket": started.socket, "pid": status.pid, "keeper_pid": status.keeper_pid,
         "capacity_bytes": status.capacity_bytes, "level": status.level, "replaced_pid": replaced,
         "cluster": status.cluster, "node_name": status.node_name,
+        "joined": joined.as_ref().map(Result::is_ok),
+        "not_joined": joined.as_ref().and_then(|joined| joined.as_ref().err()),
     });
+    if let (Some(Err(why)), false) = (&joined, output.is_json()) {
+        output.warn(&not_joined(&status, &started.socket, why));
+    }
     output.value(&document, || {
         let taken = replaced.map_or_else(String::new, |pid| {
             format!("stopped the empty store that a program had started (process {pid})\n")
         });
-        let node = match status.cluster.as_str() {
-            "" => String::new(),
-            cluster => format!("\nit is the node {} of the pool {cluster}", status.node_name),
+        let (name, cluster) = (&status.node_name, &status.cluster);
+        let node = match joined {
+            None => String::new(),
+            Some(Ok(nodes)) => {
+                let nodes = count(nodes.into(), "node");
+                format!("\nit is the node {name} of the pool {cluster}, which has {nodes} now")
+            }
+            Some(Err(_)) => format!("\nit is to be the node {name} of the pool {cluster}"),
         };
         format!(
             "{taken}store started: {}, {} of capacity, process {}{node}",
@@ -74,6 +88,17 @@ pub(super) fn start(arguments: &Arguments, start: &Start, output: &Output) -> Re
             status.pid
         )
     })
+}
+
+/// The warning about a node that has not joined its pool, or does not reach the others.
+fn not_joined(status: &Status, socket: &Path, why: &str) -> String {
+    format!(
+        "node {} is not ready in the pool {}: {why}. It goes on trying; until then puts and gets \
+         of the pool wait or fail here. `plasmon doctor` looks for the cause, and the log is {}",
+        status.node_name,
+        status.cluster,
+        socket.with_extension("log").display()
+    )
 }
 
 /// The warning about a capacity larger than the memory of the machine or of the control group: the

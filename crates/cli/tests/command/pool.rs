@@ -1,25 +1,39 @@
 //! `plasmon pool dev` and what `start` and `doctor` say of pools, with a real etcd where there is
-//! one. The pool daemon is a script that sleeps.
+//! one. The pool daemon is a script that sleeps, or becomes the real one.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::OnceLock;
 
-use plasmon_testkit::{Etcd, Signal, ends, kill, process, until};
+use plasmon_testkit::{Etcd, Signal, build, ends, kill, process, until};
 use serde_json::Value;
 
 use crate::{Fixture, text};
 
-/// Without a store; its pool daemons write their numbers and arguments to files of the folder.
+/// Without a store. Its pool daemons sleep, and so never join.
 fn fixture() -> Fixture {
+    fixture_with("sleep 600")
+}
+
+/// The same, with real pool daemons.
+fn joining() -> Fixture {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    let program = PROGRAM.get_or_init(|| build(&["plasmon-poold"]).join("plasmon-poold"));
+    fixture_with(&format!("{} \"$@\"", program.display()))
+}
+
+/// Its pool daemons write their numbers and arguments to files of the folder, and become this
+/// program.
+fn fixture_with(program: &str) -> Fixture {
     let fixture = Fixture { directory: tempfile::tempdir().unwrap() };
     let script = fixture.path("poold");
     let folder = fixture.directory.path().display();
-    let text = format!("#!/bin/sh\necho \"$@\" > {folder}/poold.$$\nexec sleep 600\n");
+    let text = format!("#!/bin/sh\necho \"$@\" > {folder}/poold.$$\nexec {program}\n");
     fs::write(&script, text).unwrap();
     fs::set_permissions(&script, fs::Permissions::from_mode(0o700)).unwrap();
     fixture
@@ -56,10 +70,11 @@ fn a_store_is_started_as_a_node_of_a_pool() {
     let cluster = "etcd://127.0.0.1:1,[::1]:2/prod";
     for flag in ["--name", "--node-name"] {
         let start = ["start", "--capacity", "16m", "--cluster", cluster, flag, "a", "--json"];
-        let out = command(&fixture, &start).output().unwrap();
+        let out = command(&fixture, &start).args(["--join-timeout", "0"]).output().unwrap();
         assert!(out.status.success(), "{}", text(&out.stderr));
         let started: Value = serde_json::from_slice(&out.stdout).unwrap();
         assert_eq!((&started["cluster"], &started["node_name"]), (&cluster.into(), &"a".into()));
+        assert_eq!(started["joined"], false);
         assert!(fixture.good(&["status"]).contains(&format!("{cluster}, as a")));
         until("its pool daemon is started", || !pool_daemons(&fixture).is_empty());
         let (pid, arguments) = pool_daemons(&fixture).remove(0);
@@ -81,9 +96,12 @@ fn start_takes_the_settings_of_a_node_as_flags() {
     let node = ["--pool-listen", "127.0.0.1:0", "--pool-token-file", "token"];
     let more = ["--pool-folder", "node", "--pool-zone", "z", "--pool-weight", "0"];
     let start = ["start", "--capacity", "16m", "--cluster", "etcd://127.0.0.1:1", "--name", "a"];
-    let all = [&start[..], &node, &more, &["--pool-movers", "2"]].concat();
+    let all = [&start[..], &node, &more, &["--pool-movers", "2", "--join-timeout", "0.1"]].concat();
     let out = command(&fixture, &all).output().unwrap();
     assert!(out.status.success(), "{}", text(&out.stderr));
+    let told = text(&out.stderr);
+    assert!(told.contains("node a is not ready in the pool etcd://127.0.0.1:1/"), "{told}");
+    assert!(told.contains("no pool daemon answers") && told.contains("s.log"), "{told}");
     until("its pool daemon is started", || !pool_daemons(&fixture).is_empty());
     let (_, arguments) = pool_daemons(&fixture).remove(0);
     let expected = format!(
@@ -179,6 +197,14 @@ impl Pool {
     }
 
     fn start_with(fixture: &Fixture, input: impl Into<Stdio>) -> Option<Self> {
+        let mut pool = Self::begin(fixture, input)?;
+        pool.hear_until("ready");
+        assert_eq!(pool_daemons(fixture).len(), 2);
+        Some(pool)
+    }
+
+    /// Its command is started, and has told nothing yet.
+    fn begin(fixture: &Fixture, input: impl Into<Stdio>) -> Option<Self> {
         drop(Etcd::start()?);
         let mut command =
             command(fixture, &["pool", "dev", "--nodes", "2", "--capacity", "16m", "--json"]);
@@ -187,13 +213,14 @@ impl Pool {
         // The command has its end of the input.
         drop(command);
         let output = BufReader::new(child.stdout.take().unwrap());
-        let mut pool = Self { child, output, events: Vec::new() };
-        while pool.events.last().is_none_or(|event| event["event"] != "ready") {
-            let event = pool.next().expect("an event");
-            pool.events.push(event);
+        Some(Self { child, output, events: Vec::new() })
+    }
+
+    fn hear_until(&mut self, last: &str) {
+        while self.events.last().is_none_or(|event| event["event"] != last) {
+            let event = self.next().expect("an event");
+            self.events.push(event);
         }
-        until("there are two pool daemons", || pool_daemons(fixture).len() == 2);
-        Some(pool)
     }
 
     /// What it tells next; `None` when it has ended.
@@ -226,7 +253,7 @@ impl Drop for Pool {
 
 #[test]
 fn a_pool_for_development_ends_with_the_other_end_of_a_socket() {
-    let fixture = fixture();
+    let fixture = joining();
     let (input, words) = UnixStream::pair().unwrap();
     let Some(mut pool) = Pool::start_with(&fixture, OwnedFd::from(input)) else { return };
     drop(words);
@@ -237,7 +264,7 @@ fn a_pool_for_development_ends_with_the_other_end_of_a_socket() {
 /// there, and so took requests away from a program that was asked through its pipe.
 #[test]
 fn a_pool_for_development_ends_whole_with_its_standard_input_and_reads_nothing_there() {
-    let fixture = fixture();
+    let fixture = joining();
     let (mut input, mut words) = std::io::pipe().unwrap();
     let Some(mut pool) = Pool::start_with(&fixture, input.try_clone().unwrap()) else { return };
     words.write_all(b"a request\n").unwrap();
@@ -253,13 +280,17 @@ fn a_pool_for_development_ends_whole_with_its_standard_input_and_reads_nothing_t
     assert_eq!((&status["cluster"], &status["node_name"]), (&cluster.into(), &"node1".into()));
     assert_eq!(status["capacity_bytes"], 16 << 20);
 
+    // When it says that it is ready, each node is connected with the other one.
+    for node in ["node1", "node2"] {
+        let socket = pool.node(node)["socket"].as_str().unwrap();
+        let found = pool_node(&fixture, &["--socket", socket]);
+        let said = format!("{node} has joined, and is connected with 1 other node");
+        assert_eq!((&found["verdict"], &found["found"]), (&"good".into(), &said.into()));
+    }
+
     // Of a daemon that is killed the keeper starts another, which belongs to the pool as well.
     let killed = u32::try_from(pool.node("node2")["pid"].as_u64().unwrap()).unwrap();
     kill(killed, Signal::KILL);
-    // A real pool daemon would come back to the next daemon; this one is only in its way.
-    let pool_daemons = pool_daemons(&fixture);
-    let is_of = |(_, arguments): &&(u32, String)| arguments.contains("--node-name node2");
-    kill(pool_daemons.iter().find(is_of).unwrap().0, Signal::KILL);
     let event = pool.next().unwrap();
     assert_eq!((&event["event"], &event["name"]), (&"node_ended".into(), &"node2".into()));
     let successor = process(u32::try_from(event["pid"].as_u64().unwrap()).unwrap());
@@ -276,7 +307,7 @@ fn a_pool_for_development_ends_whole_with_its_standard_input_and_reads_nothing_t
 
 #[test]
 fn a_pool_for_development_ends_by_a_signal() {
-    let fixture = fixture();
+    let fixture = joining();
     for signal in [Signal::INT, Signal::TERM] {
         let Some(mut pool) = Pool::start(&fixture) else { return };
         let processes = pool.processes(&fixture);
@@ -291,9 +322,73 @@ fn a_pool_for_development_ends_by_a_signal() {
     }
 }
 
+/// What `doctor` says of the node of a store.
+fn pool_node(fixture: &Fixture, arguments: &[&str]) -> Value {
+    let out = command(fixture, &[&["doctor", "--json"], arguments].concat()).output().unwrap();
+    let found: Value = serde_json::from_slice(&out.stdout).unwrap();
+    let checks = found["checks"].as_array().unwrap();
+    checks.iter().find(|check| check["what"] == "pool node").unwrap().clone()
+}
+
+/// It said that it was ready when its stores served, though no node had joined.
+#[test]
+fn a_pool_for_development_whose_nodes_do_not_join_is_not_ready() {
+    let fixture = fixture();
+    let Some(mut pool) = Pool::begin(&fixture, Stdio::null()) else { return };
+    pool.hear_until("node");
+    until("both pool daemons are started", || pool_daemons(&fixture).len() == 2);
+    kill(pool.child.id(), Signal::INT);
+    pool.hear_until("ended");
+    assert!(pool.events.iter().all(|event| event["event"] != "ready"), "{:?}", pool.events);
+    assert!(pool.child.wait().unwrap().success());
+
+    let dev = ["pool", "dev", "--nodes", "1", "--capacity", "16m", "--join-timeout", "0.1"];
+    let said = fails(&mut command(&fixture, &dev));
+    assert!(said.contains("node1 has not joined the pool"), "{said}");
+    assert!(said.contains("no pool daemon answers for this store"), "{said}");
+    assert_eq!(folders(&fixture), 0);
+    fixture.fails(2, &["pool", "dev", "--join-timeout", "-1"]);
+}
+
+/// `start` said that a store is the node before it had joined, and also when it never would.
+#[test]
+fn a_node_whose_name_is_taken_is_told_so_when_it_starts() {
+    let Some(etcd) = Etcd::start() else { return };
+    let cluster = format!("etcd://{}", etcd.endpoints()[0].trim_start_matches("http://"));
+    let start = ["start", "--capacity", "16m", "--cluster", &cluster, "--name", "a", "--json"];
+    let started = |fixture: &Fixture, within: &str| -> Value {
+        let folder = ["--pool-folder", "node", "--join-timeout", within];
+        let out = command(fixture, &[&start[..], &folder].concat()).output().unwrap();
+        assert!(out.status.success(), "{}", text(&out.stderr));
+        serde_json::from_slice(&out.stdout).unwrap()
+    };
+    let (first, second) = (joining(), joining());
+    let told = started(&first, "60");
+    assert_eq!((&told["joined"], &told["not_joined"]), (&true.into(), &Value::Null));
+    assert_eq!(
+        pool_node(&first, &[])["found"],
+        "a has joined, and is connected with 0 other nodes"
+    );
+    // The reason comes when the node that leads has seen it.
+    let mut within = 1;
+    until("start says why", || {
+        let told = started(&second, &within.to_string());
+        assert_eq!(told["joined"], false);
+        let is_said = told["not_joined"].as_str().unwrap().contains("slot 0 has this name; choose");
+        if !is_said {
+            second.good(&["stop"]);
+            within *= 2;
+        }
+        is_said
+    });
+    let found = pool_node(&second, &[]);
+    assert_eq!(found["verdict"], "bad");
+    assert!(found["found"].as_str().unwrap().contains("slot 0 has this name; choose"), "{found}");
+}
+
 #[test]
 fn the_processes_of_a_pool_end_when_its_command_is_killed() {
-    let fixture = fixture();
+    let fixture = joining();
     let Some(mut pool) = Pool::start(&fixture) else { return };
     let processes = pool.processes(&fixture);
     pool.child.kill().unwrap();

@@ -1,7 +1,10 @@
 //! `plasmon pool dev`: a whole pool on one machine, for development.
 //!
 //! ```text
-//!   etcd ──serves──► all nodes at the same time ──serve──► running ──stop──► nodes, etcd, folder
+//!   etcd ──serves──► all nodes at the same time ──serve──► joining ──all reach all──► running
+//!                                                              └───────┬──stop─────────┘
+//!                                                                      ▼
+//!                                                             nodes, etcd, folder end
 //! ```
 //!
 //! Everything lies in one folder, and every process ends with this one: at a stop in order, and
@@ -18,7 +21,8 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use super::etcd::{self, Etcd};
-use super::node::{Node, Plan};
+use super::joining::{Joining, NotJoined, Place};
+use super::node::{Node, Plan, tail};
 use super::program::program;
 use super::stop::Stop;
 use crate::arguments::PoolDev;
@@ -90,8 +94,18 @@ impl Pool {
             let event = json!({ "event": "node", "name": name, "socket": node.socket, "pid": pid });
             output.value(&event, || format!("{name}: {socket}, process {pid}"))?;
         }
-        self.tell_ready(&plan.cluster, output)?;
-        self.supervise(stop, output)
+        let place = |node: &Node| Place { name: node.name.clone(), socket: node.socket.clone() };
+        let within = Duration::try_from_secs_f64(dev.join_timeout)?;
+        let joining = Joining::begin(self.nodes.iter().map(place).collect(), within)?;
+        self.supervise(&plan.cluster, joining, stop, output)
+    }
+
+    /// All nodes have joined the pool, or one has not.
+    fn joined(&self, outcome: Result<(), NotJoined>, cluster: &str, output: &Output) -> Result<()> {
+        let Err(NotJoined { node, why }) = outcome else { return self.tell_ready(cluster, output) };
+        let log = self.nodes.iter().find(|other| other.name == node);
+        let log = log.map(|node| tail(&node.log)).unwrap_or_default();
+        bail!("{node} has not joined the pool in time (--join-timeout): {why}\n{log}")
     }
 
     fn tell_ready(&self, cluster: &str, output: &Output) -> Result<()> {
@@ -112,15 +126,28 @@ impl Pool {
         })
     }
 
-    /// Waits until the command is to end, and tells which processes end before.
-    fn supervise(&mut self, stop: &mut Stop, output: &Output) -> Result<()> {
+    /// Waits until the command is to end, and tells when the pool is ready, and which processes end
+    /// before.
+    fn supervise(
+        &mut self,
+        cluster: &str,
+        joining: Joining,
+        stop: &mut Stop,
+        output: &Output,
+    ) -> Result<()> {
+        let mut joining = Some(joining);
         while !stop.is_asked() && !self.nodes.is_empty() {
             let nodes = self.nodes.iter().map(|node| node.process.as_fd());
             let etcd = self.etcd.iter().map(|etcd| etcd.process.as_fd());
-            let descriptors: Vec<_> = nodes.chain(etcd).collect();
+            let joins = joining.iter().map(Joining::as_fd);
+            let descriptors: Vec<_> = nodes.chain(etcd).chain(joins).collect();
             stop.wait(&descriptors, None)?;
             if stop.is_asked() {
                 break;
+            }
+            if let Some(outcome) = joining.as_ref().and_then(Joining::outcome) {
+                joining = None;
+                self.joined(outcome, cluster, output)?;
             }
             self.look_after_nodes(output)?;
             if let Some(end) = self.etcd.as_mut().and_then(|etcd| etcd.process.end()) {

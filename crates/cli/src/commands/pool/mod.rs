@@ -3,6 +3,7 @@
 //! ```text
 //!   dev ──► etcd, nodes ──► child: each program runs below `plasmon pool child`, which has the
 //!    │                      kernel end it with this command, however this one ends
+//!    ├────► joining: until all nodes have joined
 //!    └────► stop: what ends the command
 //!
 //!   forget, drain, undrain ──► orders: what the node that leads is to do
@@ -17,6 +18,8 @@ mod dev;
 mod drain;
 mod etcd;
 mod forget;
+mod joining;
+mod membership;
 mod node;
 mod nodes;
 mod orders;
@@ -30,6 +33,7 @@ mod verify;
 use anyhow::Result;
 
 pub(super) use self::checks::checks;
+pub(super) use self::membership::{join, node_check};
 pub(super) use self::program::program;
 use self::reach::Reach;
 pub(super) use self::reach::cluster;

@@ -43,7 +43,8 @@ pub(super) struct Node {
     pub(super) socket: PathBuf,
     /// Its daemon.
     pub(super) process: Process,
-    log: PathBuf,
+    /// What its daemon and its pool daemon say.
+    pub(super) log: PathBuf,
     /// Where its daemon says that it serves.
     ready: Option<ChildStdout>,
 }
