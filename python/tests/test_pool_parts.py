@@ -60,7 +60,8 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
     with told.open("wb") as out:
         pool = subprocess.Popen(command, stdout=out)
     try:
-        settles(lambda: b'"ready"' in told.read_bytes())
+        settles(lambda: b'"ready"' in told.read_bytes() or pool.poll() is not None)
+        assert pool.poll() is None, "the pool did not start"
         steps = [json.loads(line) for line in told.read_text().splitlines()]
         nodes = Nodes([step["socket"] for step in steps if step["event"] == "node"])
         yield nodes
@@ -154,7 +155,6 @@ def test_many_ranges_in_one_call(nodes):
 
 
 def test_a_read_waits_for_an_object_as_long_as_it_was_told(nodes):
-    nodes.put(b"the nodes have joined")
     later = threading.Timer(0.5, lambda: nodes.one.put(b"later", name="@parts:later", copies=1))
     later.start()
     (found,) = nodes.two.pool.read("@parts:later", [(1, 3)], timeout=DEADLINE_S)
@@ -245,6 +245,7 @@ def test_a_gather_waits_for_objects_as_long_as_it_was_told(nodes):
 
 def test_views_of_several_objects_share_memory_that_is_free_after_the_last(nodes):
     names = [nodes.put(bytes([at]) * MIB) for at in range(16)]
+    settles(lambda: not local(nodes.two))
     before = nodes.two.status().used_bytes
     found = nodes.two.pool.gather([(name, [(0, 300_000)]) for name in names])
     nodes.one.delete(names)
@@ -369,7 +370,6 @@ def others(store: plasmon.Store, id: plasmon.ObjectId) -> list[plasmon.ObjectInf
 
 @pytest.mark.parametrize("options", [{"name": "@parts:built", "copies": 1}, {"pool": True}])
 def test_a_table_that_is_built_for_the_pool_is_one_object_on_all_nodes(nodes, options):
-    nodes.put(b"the nodes have joined")
     table = pa.table({"a": [1, 2, None], "b": ["x", None, "z" * 100], "c": [[1], [], None]})
     with nodes.one.table_builder(table.schema) as builder:
         for _ in range(1000):
@@ -391,7 +391,6 @@ def test_a_table_that_is_built_for_the_pool_is_one_object_on_all_nodes(nodes, op
 
 
 def test_a_table_in_parts_goes_to_the_pool_in_one_piece(nodes):
-    nodes.put(b"the nodes have joined")
     with nodes.one.table_builder(pa.schema({"a": pa.int64()})) as builder:
         builder.extend(pa.table({"a": range(5000)}))
         id = builder.finish()
@@ -403,7 +402,6 @@ def test_a_table_in_parts_goes_to_the_pool_in_one_piece(nodes):
 
 
 def test_composites_of_a_pool_are_refused_with_what_to_do_instead(nodes):
-    nodes.put(b"the nodes have joined")
     member, pooled = nodes.one.put(b"a part"), nodes.one.put(b"of the pool", pool=True)
     refused = [
         ({"name": "@parts:composite", "members": [member]}, "in one piece"),
@@ -429,8 +427,9 @@ def test_one_column_of_many_moves_little(nodes):
     found = nodes.two.pool.read_columns(name, ["c17"])
     assert found["c17"].equals(table["c17"])
     assert found["c17"].num_chunks == table["c17"].num_chunks
-    # What is kept here for the column is about as long as the column.
-    assert nodes.two.status().used_bytes < 2 * MIB
+    # What is kept here for the column is about as long as the column. What tests before this one
+    # deleted may be there for a moment yet.
+    settles(lambda: nodes.two.status().used_bytes < 2 * MIB)
     assert not nodes.is_copied(name)
 
 
