@@ -171,12 +171,14 @@ impl Notices {
     /// The connection to a node was lost: neither watches the other any more.
     pub(crate) fn link_down(&mut self, cx: &mut Context<'_>, peer: Slot) {
         self.watchers.remove(&peer);
-        let source = self.sources.get_mut(&peer);
-        if source.is_some_and(|source| std::mem::take(&mut source.is_watched)) {
-            self.question.0 = self.question.0.wrapping_add(1);
+        let Some(source) = self.sources.get_mut(&peer) else { return };
+        // Also where no answer came yet: one to a question over this connection may come over the
+        // next one, when the peer has already forgotten the question.
+        self.question.0 = self.question.0.wrapping_add(1);
+        if std::mem::take(&mut source.is_watched) {
             self.lost(cx);
-            self.ask(cx);
         }
+        self.ask(cx);
     }
 
     /// Asks again, and ends what has waited for long enough.
