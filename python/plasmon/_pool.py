@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, overload
 
 from plasmon import _native, _pool_parts
@@ -32,7 +32,8 @@ class PoolNode:
     with the number ``since_epoch``; ``drain`` says whether it is to become empty. ``left`` is what
     a draining node has that is not elsewhere yet, as a dict: ``objects`` and their ``bytes``, the
     ``last`` of which no other live node keeps a copy, and more; None for other nodes. Once its
-    state is *drained* it can be stopped without loss.
+    state is *drained* it can be stopped without loss. ``unreached`` are the names of nodes that it
+    and they do not reach, eight at most: one of them does not take part until they do.
     """
 
     slot: int
@@ -48,6 +49,7 @@ class PoolNode:
     weight: int
     addresses: list[str]
     left: dict[str, int] | None = None
+    unreached: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

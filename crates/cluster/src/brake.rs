@@ -74,6 +74,13 @@ impl Brake {
         Some(lost_ms.saturating_add(out_after_ms))
     }
 
+    /// How many more nodes may be lost before no node goes out.
+    pub(crate) fn room(&self, now_ms: u64, nodes: &BTreeMap<Slot, Node>) -> usize {
+        let recent = |lost_ms: &&u64| **lost_ms + WINDOW_MS > now_ms;
+        let lost = self.lost_ms.values().filter(recent).count();
+        if self.holds { 0 } else { self.lost_max(nodes).saturating_sub(lost) }
+    }
+
     /// Whether no node goes out.
     #[cfg(test)]
     pub(crate) fn holds(&self) -> bool {

@@ -17,12 +17,14 @@
 //! when the deadline that it names has come. The proposal is written by a transaction that fails if
 //! the map in etcd is not the one that was seen or the election is lost; then nothing has happened,
 //! and the next step sees the new map. So a leader keeps nothing but when nodes were lost: another
-//! one that takes over counts from when it first saw them down.
+//! one that takes over counts from when it first saw them down. *Lease gone* is also a node that
+//! holds one and is kept from being live, because others do not reach it ([`crate::fence`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::admission::{Admission, Refusal};
 use crate::brake::{Alarm, Brake};
+use crate::fence::{self, Fences, Reach, Times};
 use crate::map::{GroupNo, Map};
 use crate::node::{Epoch, Member, Node, NodeState, Slot};
 use crate::regroup::Nodes;
@@ -88,6 +90,8 @@ pub struct Observation<'a> {
     pub drained: &'a [Slot],
     /// What operators want.
     pub commands: &'a [Command],
+    /// Which nodes reach each other.
+    pub reach: Reach<'a>,
 }
 
 /// What comes of an observation.
@@ -101,6 +105,8 @@ pub struct Decision {
     pub command_errors: Vec<CommandError>,
     /// Why no node goes out.
     pub alarm: Option<Alarm>,
+    /// Live nodes that have to stop and to end their leases, because others do not reach them.
+    pub fence: BTreeSet<Slot>,
     /// When to step again without a change.
     pub deadline_ms: Option<u64>,
 }
@@ -111,6 +117,7 @@ pub struct Leader {
     out_after_ms: u64,
     brake: Brake,
     silence: Silence,
+    fences: Fences,
     targets: Targets,
     /// Nodes that hold their leases and were drained at the last step. What they report goes with
     /// their leases.
@@ -122,7 +129,7 @@ impl Leader {
     pub fn new(out_after_ms: u64) -> Self {
         let (brake, silence) = (Brake::default(), Silence::new(SILENT_AFTER_MS));
         let (targets, drained) = (Targets::default(), BTreeSet::new());
-        Self { out_after_ms, brake, silence, targets, drained }
+        Self { out_after_ms, brake, silence, fences: Fences::default(), targets, drained }
     }
 
     /// One that counts nodes as silent after another time; for simulations, whose nodes have
@@ -132,12 +139,20 @@ impl Leader {
         self
     }
 
+    /// One that fences nodes by other times; for simulations, too.
+    pub fn fence_times(mut self, times: Times) -> Self {
+        self.fences = Fences::new(times);
+        self
+    }
+
     /// Decides the next map. `now_ms` is of a clock that never runs backwards.
     pub fn step(&mut self, now_ms: u64, seen: &Observation<'_>) -> Decision {
         let mut next = seen.map.clone();
         next.epoch = Epoch(seen.map.epoch.0 + 1);
-        let Admission { present, restarted, refusals } = Admission::of(&mut next, seen.members);
+        let Admission { mut present, restarted, refusals } = Admission::of(&mut next, seen.members);
         let command_errors = carry_out(&mut next, seen.commands, &present);
+        let fences = self.fence(now_ms, seen, (&present, &restarted));
+        present.retain(|slot| !fences.held.contains(slot));
         set_presence(&mut next, &present, &self.drained);
         self.drained = seen.drained.iter().filter(|slot| present.contains(slot)).copied().collect();
         activate(&mut next, seen.activations);
@@ -147,13 +162,30 @@ impl Leader {
         self.brake.update(now_ms, &next.nodes, dead_groups);
         let out_ms = self.give_up(now_ms, &mut next);
         let silent_ms = self.silence.step(now_ms, seen.map, &present, &mut next);
-        let deadline_ms = out_ms.into_iter().chain(silent_ms).min();
+        let deadlines = out_ms.into_iter().chain(silent_ms).chain(fences.deadline_ms);
+        let deadline_ms = deadlines.min();
         self.regroup(&mut next, &restarted);
 
         let alarm = self.brake.alarm(&next.nodes, dead_groups);
         let is_same = next.nodes == seen.map.nodes && next.groups == seen.map.groups;
         let proposal = (!is_same).then_some(next);
-        Decision { proposal, refusals, command_errors, alarm, deadline_ms }
+        let fence = fences.fence;
+        Decision { proposal, refusals, command_errors, alarm, fence, deadline_ms }
+    }
+
+    /// What follows from which nodes reach each other.
+    fn fence(
+        &mut self,
+        now_ms: u64,
+        seen: &Observation<'_>,
+        (present, restarted): (&BTreeSet<Slot>, &BTreeSet<Slot>),
+    ) -> fence::Outcome {
+        let (map, reach) = (seen.map, seen.reach);
+        let present = present - restarted;
+        let is_lost = |(slot, node): &(Slot, &Node)| node.is_live() && !present.contains(slot);
+        let lost = map.nodes().filter(is_lost).count();
+        let room = self.brake.room(now_ms, &map.nodes).saturating_sub(lost);
+        self.fences.step(now_ms, &fence::Seen { map, present: &present, reach, room })
     }
 
     /// Nodes that are down for long go out; says when the next one will.

@@ -17,6 +17,8 @@
 //! * [`node`] and [`map`]: what there is, and which parts fit together; [`codec`]: as bytes.
 //! * `rendezvous`: the nodes that a group should be on. `regroup`: how it gets there without
 //!   losing records.
+//! * [`suspicion`]: which peers a node does not reach. [`fence`]: which node goes when two that
+//!   hold their leases do not reach each other.
 //! * [`leader`]: the next map. `admission` refuses members; [`brake`] keeps a failure of many nodes
 //!   from becoming a copy of everything; [`silence`] says which nodes show no copy any more.
 //! * [`lease`]: until when a node may act. [`placement`]: where the copies of an object go.
@@ -40,6 +42,7 @@
 //! # Example
 //!
 //! ```
+//! use plasmon_cluster::fence::Reach;
 //! use plasmon_cluster::leader::{Leader, OUT_AFTER_MS, Observation};
 //! use plasmon_cluster::{Map, Member, NodeUuid, ProtocolRange};
 //! use plasmon_proto::ObjectId;
@@ -58,7 +61,8 @@
 //! let mut leader = Leader::new(OUT_AFTER_MS);
 //! let mut step = |now_ms, map: &Map, members: &[Member]| {
 //!     let (activations, drained, commands) = (&[], &[], &[]);
-//!     leader.step(now_ms, &Observation { map, members, activations, drained, commands })
+//!     let reach = Reach::default();
+//!     leader.step(now_ms, &Observation { map, members, activations, drained, commands, reach })
 //! };
 //! let map = step(0, &Map::default(), &members).proposal.expect("three nodes join");
 //!
@@ -78,6 +82,7 @@ pub mod adoption;
 pub mod brake;
 pub mod codec;
 pub mod drain;
+pub mod fence;
 #[cfg(test)]
 mod fixtures;
 pub mod leader;
@@ -89,9 +94,12 @@ pub mod placement;
 mod regroup;
 mod rendezvous;
 pub mod silence;
+pub mod suspicion;
 
 pub use admission::{Refusal, RefusalReason};
 pub use drain::{DrainReport, Left};
+pub use fence::{Reach, ReachReport};
 pub use leader::Leader;
 pub use map::{Group, GroupNo, Map};
 pub use node::{Epoch, Member, Node, NodeState, NodeUuid, ProtocolRange, Slot};
+pub use suspicion::{Suspect, Suspicion};

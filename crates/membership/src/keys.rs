@@ -62,6 +62,10 @@ pub enum Key {
     Drains(Life),
     /// How far it is with namespaces that have ended.
     Swept(Life),
+    /// Which peers it does not reach.
+    Suspects(Life),
+    /// It has to stop and to end its lease, under which this is, because others do not reach it.
+    Fenced(Life),
     /// Why a node takes no part.
     Refused(Life),
     /// Why no node is given up, as the node that leads says.
@@ -96,6 +100,8 @@ impl Keys {
             Key::Reports(life) => format!("reports/{}", life.text()),
             Key::Drains(life) => format!("drains/{}", life.text()),
             Key::Swept(life) => format!("swept/{}", life.text()),
+            Key::Suspects(life) => format!("suspects/{}", life.text()),
+            Key::Fenced(life) => format!("fenced/{}", life.text()),
             Key::Refused(life) => format!("refused/{}", life.text()),
             Key::Alarm => "alarm".to_owned(),
             Key::Command(slot) => format!("commands/{slot}"),
@@ -131,6 +137,8 @@ impl Keys {
                 .or_else(|| life("reports/").map(|life| life.map(Key::Reports)))
                 .or_else(|| life("drains/").map(|life| life.map(Key::Drains)))
                 .or_else(|| life("swept/").map(|life| life.map(Key::Swept)))
+                .or_else(|| life("suspects/").map(|life| life.map(Key::Suspects)))
+                .or_else(|| life("fenced/").map(|life| life.map(Key::Fenced)))
                 .or_else(|| life("refused/").map(|life| life.map(Key::Refused)))
                 .or_else(|| {
                     name.strip_prefix(b"commands/").map(|text| slot(text).map(Key::Command))
@@ -173,6 +181,8 @@ mod tests {
             Key::Reports(life),
             Key::Drains(life),
             Key::Swept(life),
+            Key::Suspects(life),
+            Key::Fenced(life),
             Key::Refused(life),
             Key::Alarm,
             Key::Command(Slot(0)),

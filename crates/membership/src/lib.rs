@@ -5,8 +5,8 @@
 //!                                                    └─────► what the node that leads decides on
 //! ```
 //!
-//! * [`keys`]: the names of the keys; [`reports`], [`drains`] and [`commands`]: the values of three
-//!   kinds of them. Those of the map and of members are `plasmon_cluster`'s
+//! * [`keys`]: the names of the keys; [`reports`], [`drains`], [`suspects`] and [`commands`]: the
+//!   values of four kinds of them. Those of the map and of members are `plasmon_cluster`'s
 //!   (`docs/formats/cluster-map.md`).
 //! * [`view`]: what is in etcd, as far as it was seen.
 //! * [`snapshot()`] asks once. A pool whose nodes are all dead can be looked at like any other.
@@ -32,6 +32,7 @@ pub mod drains;
 pub mod keys;
 pub mod reports;
 pub mod snapshot;
+pub mod suspects;
 pub mod view;
 
 pub use keys::{BadClusterName, Key, Keys, Life};

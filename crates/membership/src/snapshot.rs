@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use plasmon_cluster::drain::{Progress, progress};
 use plasmon_cluster::map::Group;
-use plasmon_cluster::{Map, Node, NodeState, NodeUuid, Slot};
+use plasmon_cluster::{Map, Node, NodeState, NodeUuid, Reach, Slot};
 use plasmon_etcd::{Client, Error};
-use plasmon_proto::pool_admin::{self, DrainLeft, PoolNode, PoolStatus, RefusedNode};
+use plasmon_proto::pool_admin::{
+    self, DrainLeft, PoolNode, PoolStatus, RefusedNode, UNREACHED_MAX,
+};
 
 use crate::keys::Keys;
 use crate::view::View;
@@ -29,6 +31,8 @@ pub struct Snapshot {
     pub alarm: Option<String>,
     /// How far the draining nodes are.
     pub drains: BTreeMap<Slot, Progress>,
+    /// Pairs of nodes that do not reach each other, the lower slot first.
+    pub unreached: BTreeSet<(Slot, Slot)>,
 }
 
 /// What etcd says of a pool now.
@@ -41,6 +45,7 @@ impl Snapshot {
     pub fn of(view: &View) -> Self {
         let refused = view.refusals().map(|(life, reason)| (life.uuid, reason.to_owned()));
         let drains = view.map.as_ref().map(|seen| drains(&seen.map, view));
+        let unreached = view.map.as_ref().map(|seen| unreached(&seen.map, view));
         Self {
             map: view.map.as_ref().map(|seen| seen.map.clone()),
             bad_map: view.bad_map.clone(),
@@ -49,6 +54,7 @@ impl Snapshot {
             refused: refused.collect(),
             alarm: view.alarm.clone(),
             drains: drains.unwrap_or_default(),
+            unreached: unreached.unwrap_or_default(),
         }
     }
 
@@ -107,6 +113,18 @@ impl Snapshot {
         }
     }
 
+    /// The names of the nodes that a node does not reach, or the first of them.
+    fn unreached_by(&self, map: &Map, slot: Slot) -> Vec<String> {
+        let other = |(a, b): &(Slot, Slot)| match slot {
+            slot if slot == *a => Some(*b),
+            slot if slot == *b => Some(*a),
+            _ => None,
+        };
+        let others = self.unreached.iter().filter_map(other);
+        let names = others.filter_map(|other| Some(map.node(other)?.member.name.clone()));
+        names.take(UNREACHED_MAX).collect()
+    }
+
     /// Its nodes, in the order of their slots.
     pub fn nodes(&self) -> Vec<PoolNode> {
         let empty = Map::default();
@@ -129,10 +147,17 @@ impl Snapshot {
                 weight: node.member.weight,
                 addresses: node.member.addresses.clone(),
                 left: self.drains.get(&slot).map(left),
+                unreached: self.unreached_by(map, slot),
             }
         };
         map.nodes().map(node).collect()
     }
+}
+
+/// Pairs of nodes that do not reach each other.
+fn unreached(map: &Map, view: &View) -> BTreeSet<(Slot, Slot)> {
+    let reports = view.reach_reports(map);
+    Reach { leader: view.leader(map), reports: &reports }.pairs(map)
 }
 
 /// How far every draining node is.
@@ -188,7 +213,8 @@ mod tests {
 
     fn next(leader: &mut Leader, map: &Map, members: &[Member]) -> Map {
         let (activations, drained, commands) = (&[], &[], &[]);
-        let seen = Observation { map, members, activations, drained, commands };
+        let reach = Reach::default();
+        let seen = Observation { map, members, activations, drained, commands, reach };
         leader.step(0, &seen).proposal.unwrap()
     }
 
@@ -211,6 +237,10 @@ mod tests {
         assert_eq!(nodes.iter().map(|node| node.groups_led).sum::<u32>(), 1024);
         assert!(nodes.iter().all(|node| (node.groups, node.groups_complete) == (1024, 1024)));
         assert_eq!(nodes.iter().map(|node| node.leads).collect::<Vec<_>>(), [false, true, false]);
+
+        let cut = Snapshot { unreached: BTreeSet::from([(Slot(0), Slot(2))]), ..all.clone() };
+        let unreached = cut.nodes().into_iter().map(|node| node.unreached).collect::<Vec<_>>();
+        assert_eq!(unreached, [vec!["n3".to_owned()], vec![], vec!["n1".to_owned()]]);
 
         // All are lost, and no node leads that could say so in a map.
         let silent = Snapshot { present: BTreeSet::new(), leader: None, ..all };

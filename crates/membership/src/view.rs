@@ -1,11 +1,11 @@
 //! What a node has seen in etcd: a listing, and the changes after it. Pure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use plasmon_cluster::adoption::Progress;
 use plasmon_cluster::leader::Activation;
-use plasmon_cluster::{DrainReport, Map, Member, Slot};
+use plasmon_cluster::{DrainReport, Map, Member, ReachReport, Slot, Suspect};
 use plasmon_etcd::{Change, KeyValue, LeaseId, Listing};
 
 use crate::adoptions::{self, Adoption};
@@ -13,6 +13,7 @@ use crate::commands::{self, Entry, Order};
 use crate::drains;
 use crate::keys::{Key, Keys, Life};
 use crate::reports::{self, Reports};
+use crate::suspects;
 
 /// The key of the node that leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +60,8 @@ pub struct View {
     /// Namespaces that programs have adopted. Another allocation after each change of one.
     pub adoptions: Arc<BTreeMap<String, SeenAdoption>>,
     progress: BTreeMap<Life, Progress>,
+    suspects: BTreeMap<Life, Vec<Suspect>>,
+    fenced: BTreeMap<Life, Option<LeaseId>>,
 }
 
 /// What is known of a namespace, and the revision in which it was written.
@@ -139,6 +142,10 @@ impl View {
             Key::Swept(life) => {
                 self.progress.insert(life, adoptions::decode_progress(&kv.value)?);
             }
+            Key::Suspects(life) => {
+                self.suspects.insert(life, suspects::decode(&kv.value)?);
+            }
+            Key::Fenced(life) => _ = self.fenced.insert(life, kv.lease),
             Key::Refused(life) => {
                 let reason = String::from_utf8_lossy(&kv.value).into_owned();
                 self.refusals.insert(life, reason);
@@ -184,6 +191,8 @@ impl View {
             Some(Key::Reports(life)) => _ = self.reports.remove(&life),
             Some(Key::Drains(life)) => _ = self.drains.remove(&life),
             Some(Key::Swept(life)) => _ = self.progress.remove(&life),
+            Some(Key::Suspects(life)) => _ = self.suspects.remove(&life),
+            Some(Key::Fenced(life)) => _ = self.fenced.remove(&life),
             Some(Key::Refused(life)) => _ = self.refusals.remove(&life),
             Some(Key::Alarm) => self.alarm = None,
             Some(Key::Command(slot)) => _ = self.commands.remove(&slot),
@@ -230,6 +239,36 @@ impl View {
         self.progress.iter().filter_map(of_node).collect()
     }
 
+    /// Which peers the nodes of this map do not reach, as they report.
+    pub fn reach_reports(&self, map: &Map) -> Vec<ReachReport> {
+        let report = |(life, suspects): (&Life, &Vec<Suspect>)| {
+            Some(ReachReport { slot: slot_of(map, *life)?, suspects: suspects.clone() })
+        };
+        self.suspects.iter().filter_map(report).collect()
+    }
+
+    /// The nodes of this map that hold a lease and are not live.
+    pub fn waiting(&self, map: &Map) -> BTreeSet<Slot> {
+        let slots = self.members.keys().filter_map(|life| slot_of(map, *life));
+        slots.filter(|slot| !map.is_live(*slot)).collect()
+    }
+
+    /// The lease that a start of a node has to end.
+    pub fn fenced_lease(&self, life: Life) -> Option<LeaseId> {
+        *self.fenced.get(&life)?
+    }
+
+    /// The slot of the node that leads.
+    pub fn leader(&self, map: &Map) -> Option<Slot> {
+        slot_of(map, self.leading?.life)
+    }
+
+    /// The start of a node that the map has.
+    pub fn life_of(map: &Map, slot: Slot) -> Option<Life> {
+        let member = &map.node(slot)?.member;
+        Some(Life { uuid: member.uuid, incarnation: member.incarnation })
+    }
+
     /// What operators want, with the revisions in which they wrote it.
     pub fn commands(&self) -> impl Iterator<Item = (i64, Slot, Order)> {
         self.commands.iter().filter_map(|(slot, (revision, entry))| match entry {
@@ -264,7 +303,7 @@ fn slot_of(map: &Map, life: Life) -> Option<Slot> {
 mod tests {
     use plasmon_cluster::adoption::Adopter;
     use plasmon_cluster::leader::{Leader, OUT_AFTER_MS, Observation};
-    use plasmon_cluster::{Epoch, GroupNo, NodeUuid, ProtocolRange};
+    use plasmon_cluster::{Epoch, GroupNo, NodeUuid, ProtocolRange, Reach};
 
     use super::*;
 
@@ -302,9 +341,15 @@ mod tests {
         assert_eq!(members, [member(2), member(1)]);
         assert_eq!(view.lease_of(life(1)), Some(LeaseId(9)));
 
-        let (map, activations, drained) = (Map::default(), &[], &[]);
-        let seen =
-            Observation { map: &map, members: &members, activations, drained, commands: &[] };
+        let map = Map::default();
+        let seen = Observation {
+            map: &map,
+            members: &members,
+            activations: &[],
+            drained: &[],
+            commands: &[],
+            reach: Reach::default(),
+        };
         let map = Leader::new(OUT_AFTER_MS).step(0, &seen).proposal.unwrap();
         let put = Change::Put(kv(keys.of(Key::Map), map.encode(), 10));
         assert_eq!(view.apply(&keys, &put).as_deref(), Some(&map));
@@ -329,6 +374,21 @@ mod tests {
         assert_eq!(view.drain_reports(&map), [(Slot(0), report)], "node 3 is not in the map");
         view.apply(&keys, &Change::Deleted(keys.of(Key::Drains(life(2)))));
         assert_eq!(view.drain_reports(&map), []);
+
+        let suspect = Suspect { slot: Slot(1), incarnation: 1 };
+        for number in [2, 3] {
+            let value = suspects::encode(&[suspect]);
+            view.apply(&keys, &Change::Put(kv(keys.of(Key::Suspects(life(number))), value, 13)));
+        }
+        let expected = [ReachReport { slot: Slot(0), suspects: vec![suspect] }];
+        assert_eq!(view.reach_reports(&map), expected, "node 3 is not in the map");
+        view.apply(&keys, &Change::Deleted(keys.of(Key::Suspects(life(2)))));
+        assert_eq!(view.reach_reports(&map), []);
+        let fenced = keys.of(Key::Fenced(life(1)));
+        view.apply(&keys, &Change::Put(kv(fenced.clone(), vec![], 14)));
+        assert_eq!(view.fenced_lease(life(1)), Some(LeaseId(14)));
+        view.apply(&keys, &Change::Deleted(fenced));
+        assert_eq!((view.fenced_lease(life(1)), view.waiting(&map).len()), (None, 0));
 
         view.apply(&keys, &Change::Deleted(keys.of(Key::Member(life(1)))));
         view.apply(&keys, &Change::Deleted(keys.of(Key::Reports(life(2)))));

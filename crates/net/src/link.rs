@@ -87,6 +87,11 @@ impl<L: ControlLane> Link<L> {
         &self.lane
     }
 
+    /// When bytes of the peer last arrived, or the link was made.
+    pub fn heard_at(&self) -> Duration {
+        self.received_at
+    }
+
     /// Whether it waits for the transport to take bytes.
     pub fn wants_write(&self) -> bool {
         self.wants_write

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Parser;
+use plasmon_cluster::suspicion::SUSPECT_AFTER_MS;
 use plasmon_proto::ClusterAddress;
 
 /// The pool daemon: takes part in a pool for the store that started it.
@@ -48,6 +49,9 @@ pub(crate) struct Arguments {
     /// Threads that move content; 0: as many as there are processors, at most 4.
     #[arg(long, default_value_t = 0)]
     pub(crate) pool_movers: usize,
+    /// Milliseconds after which a node that is not heard is reported; 0: never.
+    #[arg(long, default_value_t = SUSPECT_AFTER_MS)]
+    pub(crate) pool_suspect_ms: u64,
 }
 
 #[cfg(test)]

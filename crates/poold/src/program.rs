@@ -212,6 +212,7 @@ fn take_part(
         token,
         capacity_bytes: connection.capacity_bytes(),
         movers: movers(arguments.pool_movers),
+        suspect_ms: arguments.pool_suspect_ms,
     };
     let ended = {
         let sender = sender.clone();

@@ -3,14 +3,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends at what it does not expect")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use plasmon_cluster::adoption::Progress;
-use plasmon_cluster::{Epoch, Map, NodeState, ProtocolRange};
+use plasmon_cluster::{Epoch, Map, NodeState, ProtocolRange, Slot, Suspect};
 use plasmon_etcd::{Client, Operation, Options};
 use plasmon_membership::adoptions::Adoption;
 use plasmon_membership::commands::{Entry, Order, decode, encode};
@@ -37,6 +37,8 @@ struct Node {
     leads: bool,
     known: KnownAdoptions,
     answers: BTreeMap<u64, Result<(), AdoptionRefusal>>,
+    fenced: usize,
+    waiting: BTreeSet<Slot>,
 }
 
 impl Node {
@@ -61,8 +63,19 @@ impl Node {
         let membership = Membership::start(settings, Identity::open(folder, name)?, sink)?;
         let (map, lease_until_ms, refusal) = (Arc::new(Map::default()), None, None);
         let (known, answers) = (KnownAdoptions::default(), BTreeMap::new());
-        let leads = false;
-        Ok(Self { membership, events, map, lease_until_ms, refusal, leads, known, answers })
+        let (leads, fenced, waiting) = (false, 0, BTreeSet::new());
+        Ok(Self {
+            membership,
+            events,
+            map,
+            lease_until_ms,
+            refusal,
+            leads,
+            known,
+            answers,
+            fenced,
+            waiting,
+        })
     }
 
     /// Takes what was told until something holds.
@@ -84,6 +97,11 @@ impl Node {
                 assert!(map.epoch() >= self.map.epoch(), "maps come in order");
                 self.map = map;
             }
+            Event::Fenced => {
+                self.fenced += 1;
+                self.lease_until_ms = None;
+            }
+            Event::Waiting(waiting) => self.waiting = waiting,
             Event::Refused(reason) => self.refusal = Some(reason),
             Event::Leads => self.leads = true,
             Event::Adoptions(known) => {
@@ -101,6 +119,12 @@ impl Node {
     /// What a node is, by the map that this one has.
     fn state_of(&self, other: &Membership) -> Option<NodeState> {
         self.map.node(self.map.slot_of(other.uuid())?).map(|node| node.state)
+    }
+
+    /// The start of another node, as one that this node does not reach.
+    fn suspect(&self, other: &Membership) -> Suspect {
+        let slot = self.map.slot_of(other.uuid()).unwrap();
+        Suspect { slot, incarnation: other.incarnation() }
     }
 
     fn is_live(&self) -> bool {
@@ -209,6 +233,68 @@ fn members_join_vanish_are_given_up_and_come_back() {
             }
         }
     }
+}
+
+/// Two nodes that did not reach each other both held their leases, and nothing was decided.
+#[test]
+fn of_two_nodes_that_miss_each_other_one_ends_its_lease_and_waits() {
+    let Some(etcd) = Etcd::start() else { return };
+    let folders = folders(3);
+    let mut one = Node::start(&etcd, folders[0].path(), "one");
+    one.joined();
+    let mut two = Node::start(&etcd, folders[1].path(), "two");
+    two.joined();
+    let mut three = Node::start(&etcd, folders[2].path(), "three");
+    three.joined();
+    report_until_settled(&mut [&mut one, &mut two, &mut three]);
+    let slot = one.map.slot_of(three.membership.uuid()).unwrap();
+    let lease = |node: &Node| node.lease_until_ms.is_some_and(|until_ms| until_ms > now_ms());
+
+    one.membership.report_suspects(vec![]);
+    two.membership.report_suspects(vec![two.suspect(&three.membership)]);
+    three.membership.report_suspects(vec![three.suspect(&two.membership)]);
+    three.until("it is fenced", |node| node.fenced == 1);
+    // Nothing is promoted while it may go on.
+    assert!(one.map.is_live(slot));
+    three.membership.stopped();
+    one.until("it is down", |node| !node.map.is_live(slot));
+    three.until("it has a lease again", lease);
+    one.until("it waits", |node| node.waiting.contains(&slot));
+    let snapshot = plasmon_membership::snapshot(
+        &mut Client::new(options(&etcd)).unwrap(),
+        &Keys::new("test").unwrap(),
+    );
+    let nodes = snapshot.unwrap().nodes();
+    assert_eq!(nodes[usize::from(slot.0)].unreached, ["two"]);
+    assert_ne!(nodes[usize::from(slot.0)].state, plasmon_proto::pool_admin::NodeState::Up);
+
+    for node in [&two, &three] {
+        node.membership.report_suspects(vec![]);
+    }
+    three.joined();
+    two.until("it is live", |node| node.map.is_live(slot));
+    assert_eq!((one.fenced, two.fenced, three.fenced), (0, 0, 1));
+    assert_eq!(three.map.node(slot).unwrap().member.incarnation, three.membership.incarnation());
+}
+
+/// A node whose core hangs does not say that it has stopped: its lease ends all the same.
+#[test]
+fn a_fenced_node_that_says_nothing_ends_its_lease_when_its_clock_has_run_out() {
+    let Some(etcd) = Etcd::start() else { return };
+    let folders = folders(2);
+    let mut one = Node::start(&etcd, folders[0].path(), "one");
+    one.joined();
+    let mut two = Node::start(&etcd, folders[1].path(), "two");
+    two.joined();
+    report_until_settled(&mut [&mut one, &mut two]);
+    one.membership.report_suspects(vec![one.suspect(&two.membership)]);
+    two.membership.report_suspects(vec![]);
+    two.until("it is fenced", |node| node.fenced == 1);
+    let slot = one.map.slot_of(two.membership.uuid()).unwrap();
+    one.until("it is down", |node| !node.map.is_live(slot));
+    one.membership.report_suspects(vec![]);
+    two.joined();
+    assert_eq!((one.fenced, two.fenced), (0, 1));
 }
 
 /// Reports for all groups of each map, as nodes do that have all records, until all are settled.

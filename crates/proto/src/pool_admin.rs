@@ -115,6 +115,9 @@ pub const NODES_PER_PAGE: usize = 64;
 /// Nodes that a listing may go without: every slot of a pool of the largest size.
 pub const LIST_WITHOUT_MAX: usize = 1024;
 
+/// Nodes that are named as not reached by one node.
+pub const UNREACHED_MAX: usize = 8;
+
 /// Refused nodes that a pool daemon names.
 pub const REFUSED_MAX: usize = 32;
 
@@ -246,6 +249,8 @@ pub struct PoolNode {
     pub addresses: Vec<String>,
     /// What is left of a node that drains.
     pub left: Option<DrainLeft>,
+    /// The names of the nodes that it and they do not reach, [`UNREACHED_MAX`] at most.
+    pub unreached: Vec<String>,
 }
 
 /// What a draining node has that is not elsewhere yet, as far as the other nodes have reported it.

@@ -1,5 +1,6 @@
 //! When a node that is away is marked, and what takes the mark away.
 
+use crate::fence::Reach;
 use crate::fixtures::member;
 use crate::leader::{Leader, OUT_AFTER_MS, Observation};
 use crate::map::Map;
@@ -10,7 +11,14 @@ use super::SILENT_AFTER_MS;
 /// Steps until the leader is content; when it wants to step again.
 fn settle(leader: &mut Leader, map: &mut Map, now_ms: u64, members: &[Member]) -> Option<u64> {
     loop {
-        let seen = Observation { map, members, activations: &[], drained: &[], commands: &[] };
+        let seen = Observation {
+            map,
+            members,
+            activations: &[],
+            drained: &[],
+            commands: &[],
+            reach: Reach::default(),
+        };
         let decision = leader.step(now_ms, &seen);
         let Some(next) = decision.proposal else { return decision.deadline_ms };
         *map = next;
@@ -60,6 +68,7 @@ fn the_time_begins_with_a_map_that_has_the_node_away() {
         activations: &[],
         drained: &[],
         commands: &[],
+        reach: Reach::default(),
     };
     // Its map is written only later: etcd was away.
     assert!(leader.step(100, &seen).proposal.is_some());

@@ -10,6 +10,7 @@ use crate::message::TransferNo;
 use crate::node::Node;
 use crate::time::Mono;
 
+use super::reach::Ears;
 use super::store::Store;
 
 /// The capacity of each store.
@@ -49,6 +50,7 @@ pub(super) struct Machine {
     pub(super) wake_at: Option<Mono>,
     /// What it reported last of draining nodes.
     pub(super) drains: Vec<DrainReport>,
+    pub(super) ears: Ears,
 }
 
 impl Machine {
@@ -70,6 +72,7 @@ impl Machine {
             serves: BTreeMap::new(),
             wake_at: None,
             drains: Vec::new(),
+            ears: Ears::default(),
         }
     }
 
@@ -101,6 +104,7 @@ impl Machine {
         self.paused = false;
         self.wake_at = None;
         self.drains.clear();
+        self.ears = Ears::default();
         if with_memory {
             self.boot += 1;
             self.store = Store::new(CAPACITY_BYTES);

@@ -11,6 +11,7 @@ mod notices;
 mod places;
 mod puts;
 mod random;
+mod reach;
 mod regions;
 mod silent;
 mod store;

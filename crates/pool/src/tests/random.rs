@@ -26,6 +26,7 @@ use super::world::{Act, What, World};
 const SEEDS: u64 = 300;
 const MUTATION_SEEDS: u64 = 300;
 const DRAIN_SEEDS: u64 = 150;
+const CUT_SEEDS: u64 = 200;
 
 /// Threads that run seeds.
 const THREADS: usize = 2;
@@ -73,6 +74,9 @@ impl World {
         if self.has_drains {
             self.after_ms(1_500, What::Act(Act::Drain));
         }
+        if self.has_cuts {
+            self.after_ms(1_200, What::Act(Act::Cut));
+        }
         let end = self.now.after_ms(FAULTS_MS);
         self.run_until(end, true)?;
         self.stop_faults()?;
@@ -88,6 +92,7 @@ impl World {
             self.run_until(self.now.after_ms(100), false)?;
         }
         self.check_rest()?;
+        self.check_live()?;
         self.ask_places()?;
         self.run_until(self.now.after_ms(PLACES_MS), false)?;
         self.check_places()?;
@@ -153,7 +158,11 @@ impl World {
                 Ok(())
             }
             Act::Drain if faults => self.drain_at_random(),
-            Act::Drain => Ok(()),
+            Act::Cut if faults => {
+                self.cut_at_random();
+                Ok(())
+            }
+            Act::Drain | Act::Cut => Ok(()),
         }
     }
 
@@ -432,12 +441,15 @@ impl World {
 struct Kind {
     mutation: Option<Mutation>,
     has_drains: bool,
+    has_cuts: bool,
+    fenced_go_on: bool,
 }
 
 /// Runs one seed; what went wrong.
 fn run(seed: u64, kind: Kind, trace_max: usize) -> Result<(), String> {
     let mut world = World::new(seed, kind.mutation, trace_max);
-    world.has_drains = kind.has_drains;
+    (world.has_drains, world.has_cuts) = (kind.has_drains, kind.has_cuts);
+    world.fenced_go_on = kind.fenced_go_on;
     let ended = catch_unwind(AssertUnwindSafe(|| world.run()));
     let ended = ended.unwrap_or_else(|_| Err("panicked".into()));
     ended.map_err(|what| format!("seed {seed}: {what}\n{}", world.trace()))
@@ -494,6 +506,12 @@ fn random_runs_with_drains_keep_every_promise() {
     check(Kind { has_drains: true, ..Kind::default() }, seeds(DRAIN_SEEDS));
 }
 
+/// Machines lose each other while they hold their leases, and one of them is fenced.
+#[test]
+fn random_runs_with_cuts_keep_every_promise() {
+    check(Kind { has_cuts: true, ..Kind::default() }, seeds(CUT_SEEDS));
+}
+
 fn check(kind: Kind, seeds: std::ops::Range<u64>) {
     let failing = failing(seeds.clone(), kind, |_| false);
     println!("seeds {seeds:?}: {} failed", failing.len());
@@ -518,4 +536,8 @@ fn broken_rules_are_found() {
         println!("{rule:?} found by seed {found:?}");
         assert!(!found.is_empty(), "{rule:?} was not found");
     }
+    let kind = Kind { has_cuts: true, fenced_go_on: true, ..Kind::default() };
+    let found = failing(0..MUTATION_SEEDS, kind, |found| found > 0);
+    println!("fenced nodes that go on found by seed {found:?}");
+    assert!(!found.is_empty(), "a fenced node that goes on was not found");
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use plasmon_cluster::leader::{Leader, Observation};
-use plasmon_cluster::{Map, Member, NodeUuid, ProtocolRange, Slot};
+use plasmon_cluster::{Map, Member, NodeUuid, ProtocolRange, Reach, Slot};
 use plasmon_proto::region::{RegionFailure, RegionReply, RegionRequest};
 use plasmon_proto::{Code, ObjectId};
 use plasmon_testkit::Random;
@@ -129,6 +129,7 @@ impl Bench {
             activations: &[],
             drained: &[],
             commands: &[],
+            reach: Reach::default(),
         };
         let decision = self.leader.step(self.now.0 / 1000, &seen);
         if let Some(map) = decision.proposal {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 use std::sync::Arc;
 
 use plasmon_cluster::leader::{Activation, Command, Leader, Observation};
-use plasmon_cluster::{Map, Member, Slot};
+use plasmon_cluster::{Map, Member, Reach, ReachReport, Slot};
 use plasmon_proto::ObjectId;
 use plasmon_testkit::Random;
 
@@ -22,6 +22,7 @@ use super::listings::Listings;
 use super::machine::{ISOLATED_SERVE_MS, Machine};
 use super::network::{Network, Way};
 use super::notices::Subscriptions;
+use super::reach::TIMES;
 use super::store::{Answers, Outcome};
 
 /// The time to live of a lease, and how much earlier a node stops to decide.
@@ -43,6 +44,7 @@ pub(super) enum What {
     Segment { at: usize, incarnation: u64, sent: Sent },
     Wake { at: usize },
     KeepAlive { at: usize },
+    Stopped { at: usize, incarnation: u64 },
     Etcd,
     Act(Act),
 }
@@ -70,6 +72,7 @@ pub(super) enum Act {
     Heal(Way),
     Etcd(usize),
     Drain,
+    Cut,
 }
 
 /// The pool.
@@ -119,6 +122,15 @@ pub(super) struct World {
     /// What held a lease when the leader looked last, and when it wants to look again.
     seen_members: Vec<(usize, u64)>,
     leader_due: Option<u64>,
+    /// What machines reported when the leader looked last, and which ones have to stop.
+    seen_reports: Vec<ReachReport>,
+    pub(super) fence: BTreeSet<Slot>,
+    /// How often one was told to stop.
+    pub(super) fenced: usize,
+    /// Whether machines lose each other while they hold their leases, and report it.
+    pub(super) has_cuts: bool,
+    /// Whether a fenced machine ends its lease and decides on: a broken rule.
+    pub(super) fenced_go_on: bool,
 }
 
 impl World {
@@ -141,7 +153,9 @@ impl World {
             seals_late: false,
             slow_ms,
             bulk_loss,
-            leader: Leader::new(OUT_AFTER_MS).silent_after(ISOLATED_SERVE_MS + ISOLATED_MARGIN_MS),
+            leader: Leader::new(OUT_AFTER_MS)
+                .silent_after(ISOLATED_SERVE_MS + ISOLATED_MARGIN_MS)
+                .fence_times(TIMES),
             maps: vec![(Mono(0), Arc::new(Map::default()))],
             last_map: Mono(0),
             activations: Vec::new(),
@@ -160,6 +174,11 @@ impl World {
             trace_max,
             seen_members: Vec::new(),
             leader_due: None,
+            seen_reports: Vec::new(),
+            fence: BTreeSet::new(),
+            fenced: 0,
+            has_cuts: false,
+            fenced_go_on: false,
         }
     }
 
@@ -237,8 +256,14 @@ impl World {
                 self.give(at, Event::Time)
             }
             What::KeepAlive { at } => self.keep_alive(at),
+            What::Stopped { at, incarnation } => {
+                self.stopped(at, incarnation);
+                Ok(())
+            }
             What::Etcd => {
+                self.look_around();
                 self.elect();
+                self.fence();
                 self.after_ms(100, What::Etcd);
                 Ok(())
             }
@@ -607,6 +632,13 @@ impl World {
             return Ok(());
         }
         let lapsed = machine.lease_expires.is_none_or(|expires| expires <= now);
+        if machine.ears.is_stopping || (lapsed && !self.may_join(at)) {
+            return Ok(());
+        }
+        let machine = &mut self.machines[at];
+        if machine.lease_expires.is_some_and(|expires| expires <= now) {
+            machine.ears.clear();
+        }
         machine.lease_expires = Some(now.after_ms(TTL_MS));
         if lapsed {
             self.elect();
@@ -620,7 +652,7 @@ impl World {
         Ok(())
     }
 
-    fn etcd_tells(&mut self, at: usize, event: Event) {
+    pub(super) fn etcd_tells(&mut self, at: usize, event: Event) {
         let delay_us = self.delay_us();
         let machine = &mut self.machines[at];
         machine.etcd_last = Mono((self.now.0 + delay_us).max(machine.etcd_last.0 + 1));
@@ -644,9 +676,12 @@ impl World {
         let seen_members: Vec<_> = holders.iter().map(|m| (m.index, m.incarnation)).collect();
         let is_due = self.leader_due.is_some_and(|due| due <= now.0 / 1000);
         let is_asked = !self.activations.is_empty() || !self.commands.is_empty();
-        if seen_members != self.seen_members || is_due || is_asked {
+        let reports = self.reach_reports(&self.maps[self.maps.len() - 1].1);
+        let is_news = seen_members != self.seen_members || reports != self.seen_reports;
+        if is_news || is_due || is_asked {
             let members: Vec<_> = holders.into_iter().map(Machine::member).collect();
             self.seen_members = seen_members;
+            self.seen_reports = reports;
             self.propose(&members);
         }
         for at in 0..self.machines.len() {
@@ -661,15 +696,19 @@ impl World {
     fn propose(&mut self, members: &[Member]) {
         let now = self.now;
         let (_, map) = self.maps[self.maps.len() - 1].clone();
+        let reports = self.reach_reports(&map);
+        let leader = reports.first().map(|report| report.slot);
         let seen = Observation {
             map: &map,
             members,
             activations: &std::mem::take(&mut self.activations),
             drained: &self.drained(&map),
             commands: &std::mem::take(&mut self.commands),
+            reach: Reach { leader, reports: &reports },
         };
         let decision = self.leader.step(now.0 / 1000, &seen);
         self.leader_due = decision.deadline_ms;
+        self.fence = decision.fence;
         if let Some(map) = decision.proposal {
             let states: Vec<_> = map.nodes().map(|(slot, node)| (slot.0, node.state)).collect();
             self.note(|| format!("map {} {states:?}", map.epoch()));

@@ -24,6 +24,7 @@ mod inbox;
 mod landings;
 mod listings;
 mod openings;
+mod peers;
 mod reads;
 mod regions;
 mod run;
@@ -78,6 +79,8 @@ pub struct Settings {
     pub capacity_bytes: u64,
     /// Threads that move content.
     pub movers: usize,
+    /// How long it hears nothing of a node before it reports it, in milliseconds; 0: for ever.
+    pub suspect_ms: u64,
 }
 
 /// Asks a node that runs, from any thread.
@@ -189,7 +192,8 @@ impl Pool {
         identity: Identity,
         store: impl FnOnce(Inbox) -> Box<dyn Store>,
     ) -> Result<Self, membership::Error> {
-        let Settings { mut membership, listen, token, capacity_bytes, movers } = settings;
+        let Settings { mut membership, listen, token, capacity_bytes, movers, suspect_ms } =
+            settings;
         let listener = TcpListener::bind(listen)?;
         let address = listener.address()?;
         if membership.addresses.is_empty() {
@@ -219,7 +223,7 @@ impl Pool {
         let observer = membership.observer();
         let core = Core::new(
             Parts { poll, waker, receiver, membership, movers, store },
-            Start { listener: Some(listener), name, token, boot, capacity_bytes },
+            Start { listener: Some(listener), name, token, boot, capacity_bytes, suspect_ms },
         );
         let run = move || core.run();
         let thread = std::thread::Builder::new().name("pool-core".to_owned()).spawn(run)?;

@@ -23,6 +23,7 @@ use super::inbox::Incoming;
 use super::landings::{Accepted, Ending, Landings};
 use super::listings::Listings;
 use super::openings::{Opened, Openings, Wanted};
+use super::peers::Peers;
 use super::reads::Reads;
 use super::regions::Regions;
 use super::subscribers::Subscribers;
@@ -37,6 +38,7 @@ mod adoptions;
 mod answers;
 mod landed;
 mod parts;
+mod peers;
 mod questions;
 mod regions;
 
@@ -66,6 +68,7 @@ pub(super) struct Start {
     pub(super) token: Token,
     pub(super) boot: u64,
     pub(super) capacity_bytes: u64,
+    pub(super) suspect_ms: u64,
 }
 
 /// What the core is made of.
@@ -118,6 +121,7 @@ pub(super) struct Core {
     newest: Option<Arc<Map>>,
     /// Until when the lease is held.
     lease: Option<Mono>,
+    peers: Peers,
     /// What the store said before the node began: its copies, and what its clients wait for.
     early: Early,
     effects: Vec<Effect>,
@@ -131,6 +135,7 @@ pub(super) struct Core {
 impl Core {
     pub(super) fn new(parts: Parts, start: Start) -> Self {
         let Parts { poll, waker, receiver, membership, movers, store } = parts;
+        let peers = Peers::new(start.suspect_ms);
         Self {
             adoptions: Adoptions::default(),
             poll,
@@ -156,6 +161,7 @@ impl Core {
             is_ready: false,
             newest: None,
             lease: None,
+            peers,
             early: Early::default(),
             effects: Vec::new(),
             said: Vec::new(),
@@ -183,7 +189,7 @@ impl Core {
             let now_us = now_us();
             let node = running.node.next_deadline().map(|at| Duration::from_micros(at.0));
             let links = running.links.next_deadline(Duration::from_micros(now_us));
-            let next = node.into_iter().chain(links).min();
+            let next = node.into_iter().chain(links).chain(self.peers.next_deadline()).min();
             next.map(|at| at.saturating_sub(Duration::from_micros(now_us)))
         });
         for ready in self.poll.wait(time)? {
@@ -198,6 +204,7 @@ impl Core {
         }
         self.take_incoming()?;
         self.drive_links()?;
+        self.look_at_peers();
         let is_due =
             |running: &Running| running.node.next_deadline().is_some_and(|at| at <= Mono(now_us()));
         if self.running.as_ref().is_some_and(is_due) {
@@ -373,10 +380,13 @@ impl Core {
                     "the lease of this node is lost; it decides nothing until it is back"
                 );
                 self.lease = None;
+                self.forget_peers();
                 if self.is_ready {
                     self.step(Event::LeaseLost);
                 }
             }
+            membership::Event::Fenced => self.fenced(),
+            membership::Event::Waiting(slots) => self.set_waiting(slots),
             membership::Event::Map(map) => return self.map(map),
             membership::Event::Adoptions(known) => self.know_adoptions(known),
             membership::Event::AdoptionAnswered { number, result } => {
@@ -412,8 +422,8 @@ impl Core {
         if slot.is_some_and(|slot| slot != running.slot) {
             return Err(io::Error::other("the map gives this node another slot; start it again"));
         }
-        running.links.set_map(&map, Duration::from_micros(now_us()));
         running.map = Some(map.clone());
+        self.set_peers(&map);
         self.step(Event::Map(map));
         Ok(())
     }
@@ -429,7 +439,7 @@ impl Core {
 
     /// Begins the node in its slot.
     fn begin(&mut self, slot: Slot) -> io::Result<()> {
-        let Start { listener, name, token, boot, capacity_bytes } = &mut self.start;
+        let Start { listener, name, token, boot, capacity_bytes, .. } = &mut self.start;
         let invalid = || io::Error::other("the name of the cluster or the protocol is invalid");
         let incarnation = self.membership.incarnation();
         let uuid = self.membership.uuid().0;

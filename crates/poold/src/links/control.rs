@@ -94,6 +94,11 @@ impl Control {
         self.has_more = true;
     }
 
+    /// When the peer was last heard.
+    pub(super) fn heard_at(&self) -> Duration {
+        self.link.heard_at()
+    }
+
     pub(super) fn next_deadline(&self, now: Duration) -> Option<Duration> {
         if self.has_more { Some(now) } else { self.link.next_deadline() }
     }

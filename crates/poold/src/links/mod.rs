@@ -92,8 +92,9 @@ impl Links {
         Ok(Self { own, local, acceptor, conns, peers: BTreeMap::new(), events: Vec::new() })
     }
 
-    /// The peers are those of this map. What is connected to another start of a peer ends.
-    pub(crate) fn set_map(&mut self, map: &Map, now: Duration) {
+    /// The peers are those of this map. What is connected to another start of a peer ends. Nodes
+    /// that wait to be live are connected, too.
+    pub(crate) fn set_map(&mut self, map: &Map, waiting: &BTreeSet<Slot>, now: Duration) {
         let known: BTreeSet<Slot> = map.nodes().map(|(slot, _)| slot).collect();
         let gone: Vec<Slot> =
             self.peers.keys().filter(|slot| !known.contains(slot)).copied().collect();
@@ -106,7 +107,7 @@ impl Links {
                 self.forget(slot, now);
             }
             let peer = self.peers.entry(slot).or_insert_with(|| Peer::new(node));
-            let is_dialed = slot > own && node.is_live();
+            let is_dialed = slot > own && (node.is_live() || waiting.contains(&slot));
             for number in peer.update(node, is_dialed) {
                 self.conns.remove(number);
             }
@@ -115,7 +116,12 @@ impl Links {
 
     /// Whether the control lane to a peer is up.
     pub(crate) fn is_up(&self, slot: Slot) -> bool {
-        self.peers.get(&slot).is_some_and(|peer| peer.control.is_some())
+        self.heard_at(slot).is_some()
+    }
+
+    /// When a peer was last heard; `None` without a connection.
+    pub(crate) fn heard_at(&self, slot: Slot) -> Option<Duration> {
+        Some(self.peers.get(&slot)?.control.as_ref()?.heard_at())
     }
 
     /// Sends messages to a peer, in order after those before; the next [`drive`](Self::drive) does

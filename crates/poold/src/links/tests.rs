@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use plasmon_cluster::leader::{Leader, OUT_AFTER_MS, Observation};
-use plasmon_cluster::{Epoch, GroupNo, Member, NodeUuid};
+use plasmon_cluster::{Epoch, GroupNo, Member, NodeUuid, Reach};
 use plasmon_net::Stream;
 use plasmon_net::handshake::{Cluster, NodeIdentity, ProtocolRange, Token};
 use plasmon_pool::Message;
@@ -54,7 +54,7 @@ impl End {
 
     fn set_map(&mut self, map: &Map) {
         let now = self.now();
-        self.links.set_map(map, now);
+        self.links.set_map(map, &BTreeSet::new(), now);
     }
 
     /// Ends the connections to a peer as a broken rule does.
@@ -120,7 +120,8 @@ fn map_of(nodes: &[(&str, u64)]) -> Map {
     };
     let members: Vec<Member> = nodes.iter().enumerate().map(member).collect();
     let (map, activations, drained) = (Map::default(), &[], &[]);
-    let seen = Observation { map: &map, members: &members, activations, drained, commands: &[] };
+    let (commands, reach) = (&[], Reach::default());
+    let seen = Observation { map: &map, members: &members, activations, drained, commands, reach };
     Leader::new(OUT_AFTER_MS).step(0, &seen).proposal.unwrap()
 }
 

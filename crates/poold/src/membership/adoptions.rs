@@ -258,7 +258,7 @@ impl Leadership {
 mod tests {
     use plasmon_cluster::adoption::Progress;
     use plasmon_cluster::leader::{Leader, OUT_AFTER_MS, Observation};
-    use plasmon_cluster::{Member, NodeUuid, ProtocolRange};
+    use plasmon_cluster::{Member, NodeUuid, ProtocolRange, Reach};
     use plasmon_etcd::{Change, KeyValue};
     use plasmon_membership::keys::{Keys, Life};
 
@@ -290,7 +290,9 @@ mod tests {
         };
         let (map, members) = (Map::default(), [member(0), member(1)]);
         let (activations, drained, commands) = (&[], &[], &[]);
-        let seen = Observation { map: &map, members: &members, activations, drained, commands };
+        let (map, reach) = (&map, Reach::default());
+        let members = &members;
+        let seen = Observation { map, members, activations, drained, commands, reach };
         Leader::new(OUT_AFTER_MS).step(0, &seen).proposal.unwrap()
     }
 

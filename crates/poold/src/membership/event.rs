@@ -1,9 +1,9 @@
 //! What happens to a node that takes part.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use plasmon_cluster::Map;
+use plasmon_cluster::{Map, Slot};
 use plasmon_membership::view::SeenAdoption;
 use plasmon_proto::pool_adoption::AdoptionRefusal;
 
@@ -26,6 +26,11 @@ pub enum Event {
     },
     /// The lease is gone, or was not kept alive in time.
     LeaseLost,
+    /// The node has to stop, because others do not reach it. It says so with
+    /// [`Membership::stopped`](super::Membership::stopped), and then its lease ends.
+    Fenced,
+    /// The nodes of the map that hold a lease and are not live.
+    Waiting(BTreeSet<Slot>),
     /// The map, newer than all before; after a lost lease perhaps the same again.
     Map(Arc<Map>),
     /// What is known of adopted namespaces, newer than all before. It comes before every map that

@@ -13,7 +13,7 @@ use std::time::Duration;
 use plasmon_cluster::adoption::Progress;
 use plasmon_cluster::drain::drained;
 use plasmon_cluster::leader::{Command, Decision, Observation};
-use plasmon_cluster::{DrainReport, Leader, Map, Refusal, Slot};
+use plasmon_cluster::{DrainReport, Leader, Map, Reach, Refusal, Slot, Suspect};
 use plasmon_etcd::{Client, Condition, Error, LeaseId, Operation};
 
 use super::event::Event;
@@ -61,6 +61,8 @@ pub(crate) struct Leadership {
     pub(crate) boot: u64,
     /// The same, of namespaces that have ended.
     pub(crate) progress_reported: Option<(LeaseId, Progress)>,
+    /// The same, of peers that the node does not reach.
+    pub(crate) suspects_reported: Option<(LeaseId, Vec<Suspect>)>,
 }
 
 impl Leadership {
@@ -93,6 +95,7 @@ impl Leadership {
         }
         self.report(&view, lease)?;
         self.report_drains(lease)?;
+        self.report_suspects(lease)?;
         let adoptions = self.serve_adoptions(&view, lease)?;
         let time = match view.leading {
             None => self.campaign(&view, lease),
@@ -156,17 +159,20 @@ impl Leadership {
         let commands: Vec<Command> =
             asked.iter().map(|(_, slot, order)| order.command(*slot)).collect();
         let drained = drained(map, &view.drain_reports(map));
+        let reports = view.reach_reports(map);
         let seen = Observation {
             map,
             members: &members,
             activations: &activations,
             drained: &drained,
             commands: &commands,
+            reach: Reach { leader: view.leader(map), reports: &reports },
         };
         let now = now_ms();
         let decision = leader.step(now, &seen);
         self.tell_alarm(view, key_revision, &decision)?;
         self.tell_refusals(view, &decision.refusals)?;
+        self.fence(view, (map, &decision.fence), key_revision)?;
         if decision.proposal.is_some() || !asked.is_empty() {
             let mut conditions = vec![
                 Condition::Written(self.keys.of(Key::Map), map_revision),

@@ -43,9 +43,9 @@ pub(crate) struct Holder {
 }
 
 /// A lease with a member under it.
-struct Held {
-    id: LeaseId,
-    clock: LeaseClock,
+pub(super) struct Held {
+    pub(super) id: LeaseId,
+    pub(super) clock: LeaseClock,
 }
 
 impl Holder {
@@ -75,7 +75,7 @@ impl Holder {
         }
     }
 
-    fn life(&self) -> Life {
+    pub(super) fn life(&self) -> Life {
         Life { uuid: self.member.uuid, incarnation: self.member.incarnation }
     }
 
@@ -91,7 +91,9 @@ impl Holder {
         let member =
             Operation::Put(self.keys.of(Key::Member(self.life())), value, Some(granted.id));
         let joined = Operation::Put(self.keys.of(Key::Joined), self.life().encode(), None);
-        let revision = self.etcd.transact(&[], &[member, joined])?.revision;
+        let operations = [member, joined].into_iter().chain(self.report_with(granted.id));
+        let operations: Vec<Operation> = operations.collect();
+        let revision = self.etcd.transact(&[], &operations)?.revision;
         let newest = self.newest()?;
         self.shared.change(|state| {
             state.lease = Some(granted.id);
@@ -123,7 +125,10 @@ impl Holder {
         let pause = Duration::from_millis(self.ttl_ms / KEEP_ALIVES_PER_TTL);
         let mut is_told = true;
         let mut pending = PAUSE.min(pause);
-        while self.shared.rest(pending) {
+        while self.rest(pending, held.id) {
+            if self.is_fenced(held.id) {
+                return self.stop(&held);
+            }
             let number = held.clock.send(now_ms());
             match self.etcd.keep_alive(held.id) {
                 Ok(ttl_s) => {
@@ -137,6 +142,8 @@ impl Holder {
             }
             match held.clock.held_until_ms() {
                 None => break,
+                // From here on nothing is said of the lease.
+                Some(_) if self.is_fenced(held.id) => {}
                 Some(until_ms) if held.clock.is_held(now_ms()) => {
                     if !is_told {
                         // Nothing was promoted, for the lease was there; the map may be another.

@@ -22,6 +22,7 @@
 mod adoption_wishes;
 mod adoptions;
 mod event;
+mod fencing;
 mod leadership;
 mod lease;
 mod shared;
@@ -34,7 +35,7 @@ use std::thread::JoinHandle;
 
 use plasmon_cluster::adoption::Progress;
 use plasmon_cluster::node::BadMember;
-use plasmon_cluster::{DrainReport, Epoch, GroupNo, Member, NodeUuid, ProtocolRange};
+use plasmon_cluster::{DrainReport, Epoch, GroupNo, Member, NodeUuid, ProtocolRange, Suspect};
 use plasmon_etcd::{Client, Condition, Operation, Options};
 use plasmon_membership::{BadClusterName, Key, Keys, Life, Snapshot, reports};
 
@@ -176,6 +177,7 @@ impl Membership {
             refused: BTreeMap::new(),
             boot: settings.boot,
             progress_reported: None,
+            suspects_reported: None,
         };
         let (holder_thread, threads) = (None, Vec::new());
         let mut membership = Self { shared, holder: holder_thread, threads, etcd, cluster, life };
@@ -216,6 +218,16 @@ impl Membership {
     /// Reports to the leader and to operators what draining nodes have that is not elsewhere yet.
     pub fn report_drains(&self, reports: Vec<DrainReport>) {
         self.shared.change(|state| state.drains = reports);
+    }
+
+    /// Reports to the leader and to operators which peers the node does not reach.
+    pub fn report_suspects(&self, suspects: Vec<Suspect>) {
+        self.shared.change(|state| state.suspects = Some(suspects));
+    }
+
+    /// The node decides nothing any more, after [`Event::Fenced`]: its lease may end.
+    pub fn stopped(&self) {
+        self.shared.change(|state| state.has_stopped = true);
     }
 
     /// A client of this node's store adopts a namespace; answered with

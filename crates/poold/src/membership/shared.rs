@@ -3,7 +3,7 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use plasmon_cluster::{DrainReport, Epoch, Map};
+use plasmon_cluster::{DrainReport, Epoch, Map, Suspect};
 use plasmon_etcd::LeaseId;
 
 use super::adoption_wishes::AdoptionWishes;
@@ -32,6 +32,10 @@ pub(crate) struct State {
     pub(crate) reports: Reports,
     /// The same, of draining nodes.
     pub(crate) drains: Vec<DrainReport>,
+    /// Which peers the node does not reach; `None` before it has looked.
+    pub(crate) suspects: Option<Vec<Suspect>>,
+    /// Whether the node, which is fenced, decides nothing any more.
+    pub(crate) has_stopped: bool,
     /// What the store says of namespaces.
     pub(crate) adoptions: AdoptionWishes,
     /// Whether etcd has been found to know less than the watch has seen.
@@ -77,7 +81,13 @@ impl Shared {
 
     /// Waits for so long; whether to go on.
     pub(crate) fn rest(&self, time: Duration) -> bool {
-        let waited = self.changed.wait_timeout_while(self.lock(), time, |state| !state.is_over);
+        self.rest_until(time, |_| false)
+    }
+
+    /// Waits for so long, or until this is so; whether to go on.
+    pub(crate) fn rest_until(&self, time: Duration, is_so: impl Fn(&State) -> bool) -> bool {
+        let waits = |state: &mut State| !state.is_over && !is_so(state);
+        let waited = self.changed.wait_timeout_while(self.lock(), time, waits);
         !waited.unwrap_or_else(PoisonError::into_inner).0.is_over
     }
 

@@ -1,9 +1,10 @@
 //! The thread that watches: it lists once, then follows every change.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use plasmon_cluster::Slot;
 use plasmon_etcd::{Change, Client, Error, Seen};
 
 use super::event::Event;
@@ -31,6 +32,7 @@ pub(crate) struct Told {
     bad_map: Option<String>,
     is_other_cluster: bool,
     adoptions: Option<Arc<BTreeMap<String, SeenAdoption>>>,
+    waiting: BTreeSet<Slot>,
 }
 
 impl Watcher {
@@ -124,6 +126,11 @@ impl Watcher {
                 self.shared.tell(Event::Trouble(trouble));
             }
             self.told.bad_map.clone_from(&view.bad_map);
+        }
+        let waiting = view.map.as_ref().map_or_else(BTreeSet::new, |seen| view.waiting(&seen.map));
+        if waiting != self.told.waiting {
+            self.shared.tell(Event::Waiting(waiting.clone()));
+            self.told.waiting = waiting;
         }
         let is_other_cluster = view.id.as_deref() != Some(&self.cluster);
         if is_other_cluster && !self.told.is_other_cluster {

@@ -62,6 +62,7 @@ impl Node {
             token: Token::new(b"what all the nodes share").unwrap(),
             capacity_bytes: 1 << 30,
             movers: 2,
+            suspect_ms: 3_000,
         };
         let mut store = None;
         let pool = Pool::start(settings, identity, |inbox| {

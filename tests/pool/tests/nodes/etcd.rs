@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use plasmon_cluster::leader::{Activation, Leader, Observation};
-use plasmon_cluster::{Map, Member};
+use plasmon_cluster::{Map, Member, Reach};
 use plasmon_pool::Mono;
 use plasmon_pool::limits::ISOLATED_MARGIN_MS;
 
@@ -115,6 +115,7 @@ impl World {
             activations: &std::mem::take(&mut self.etcd.activations),
             drained: &[],
             commands: &[],
+            reach: Reach::default(),
         };
         let decision = self.etcd.leader.step(now.0 / 1000, &seen);
         self.etcd.leader_due = decision.deadline_ms;

@@ -275,6 +275,7 @@ mod tests {
             weight,
             addresses: Vec::new(),
             left: None,
+            unreached: Vec::new(),
         }
     }
 

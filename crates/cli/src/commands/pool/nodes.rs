@@ -47,11 +47,14 @@ fn table(nodes: &[PoolNode], output: &Output) -> String {
     head.into_iter().chain(lines).collect::<Vec<_>>().join("\n")
 }
 
-/// The state, and what is left of a node that drains.
+/// The state, what is left of a node that drains, and what a node does not reach.
 fn state_text(node: &PoolNode) -> String {
     match &node.left {
         Some(left) if node.state == NodeState::Draining => {
             format!("{}: {}", node.state, left_text(left))
+        }
+        _ if !node.unreached.is_empty() => {
+            format!("{}: does not reach {}", node.state, node.unreached.join(", "))
         }
         _ => node.state.to_string(),
     }

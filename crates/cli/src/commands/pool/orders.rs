@@ -148,6 +148,7 @@ mod tests {
             weight: 1,
             addresses: Vec::new(),
             left: None,
+            unreached: Vec::new(),
         }
     }
 

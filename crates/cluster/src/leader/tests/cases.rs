@@ -8,7 +8,14 @@ use crate::limits::{GROUPS, NODES_MAX};
 use crate::node::{NodeUuid, ProtocolRange};
 
 fn decide(map: &Map, members: &[Member]) -> Decision {
-    let observation = Observation { map, members, activations: &[], drained: &[], commands: &[] };
+    let observation = Observation {
+        map,
+        members,
+        activations: &[],
+        drained: &[],
+        commands: &[],
+        reach: Reach::default(),
+    };
     Leader::new(OUT_AFTER_MS).step(0, &observation)
 }
 
@@ -30,6 +37,7 @@ fn the_first_map_has_every_member_and_all_groups() {
             refusals: vec![],
             command_errors: vec![],
             alarm: None,
+            fence: BTreeSet::new(),
             deadline_ms: None,
         }
     );
@@ -80,8 +88,14 @@ fn a_lost_node_is_replaced_after_a_while_and_not_before() {
 fn a_step_says_when_to_step_again() {
     let map = map_of((0..4).map(member).collect(), &[0, 1]);
     let members: Vec<Member> = (0..3).map(member).collect();
-    let observation =
-        Observation { map: &map, members: &members, activations: &[], drained: &[], commands: &[] };
+    let observation = Observation {
+        map: &map,
+        members: &members,
+        activations: &[],
+        drained: &[],
+        commands: &[],
+        reach: Reach::default(),
+    };
     let mut leader = Leader::new(4000);
     assert_eq!(leader.step(100, &observation).deadline_ms, Some(4100));
     let down = leader.step(200, &observation).proposal.unwrap();
@@ -265,6 +279,7 @@ fn commands_that_cannot_be_carried_out_say_why() {
         activations: &[],
         drained: &[],
         commands: &commands,
+        reach: Reach::default(),
     };
     let errors = Leader::new(OUT_AFTER_MS).step(0, &observation).command_errors;
     assert_eq!(errors, [CommandError::HoldsLease(Slot(0)), CommandError::Unknown(Slot(9))]);
@@ -321,6 +336,7 @@ fn a_full_map_takes_no_node_before_one_is_forgotten() {
         activations: &[],
         drained: &[],
         commands: &commands,
+        reach: Reach::default(),
     };
     let map = Leader::new(OUT_AFTER_MS).step(0, &observation).proposal.unwrap();
     let map = decide(&map, &present).proposal.unwrap();

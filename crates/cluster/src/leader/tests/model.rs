@@ -6,9 +6,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::*;
+use crate::fence::ReachReport;
 use crate::fixtures::member;
 use crate::map::Group;
 use crate::node::NodeUuid;
+use crate::suspicion::Suspect;
 
 /// What is true of one group.
 #[derive(Clone, Debug, Default)]
@@ -41,6 +43,10 @@ pub(super) struct Pool {
     pub(super) alarm: Option<Alarm>,
     /// Whether draining nodes have copies that are needed.
     pub(super) has_copies: bool,
+    /// Pairs of nodes that do not reach each other, and say so.
+    pub(super) cuts: BTreeSet<(u16, u16)>,
+    /// How often a node was fenced.
+    pub(super) fenced: usize,
 }
 
 impl Pool {
@@ -62,6 +68,8 @@ impl Pool {
             slots: BTreeMap::new(),
             alarm: None,
             has_copies: false,
+            cuts: BTreeSet::new(),
+            fenced: 0,
         };
         pool.settle(&[], &[]);
         pool
@@ -121,17 +129,53 @@ impl Pool {
         activations
     }
 
-    /// Steps until the leader is content, which it soon is.
+    /// Steps until the leader is content, which it soon is. A node that is fenced ends its lease,
+    /// and has one again once it is down.
     pub(super) fn settle(&mut self, activations: &[Activation], commands: &[Command]) {
+        let mut commands = commands;
         for step in 0.. {
-            assert!(step < 8, "the leader does not come to an end");
-            if !self.step(activations, if step == 0 { commands } else { &[] }) {
+            assert!(step < 16, "the leader does not come to an end");
+            let (is_changed, fence) = self.step(activations, std::mem::take(&mut commands));
+            let fence: Vec<u16> = fence.iter().map(|slot| self.number(*slot)).collect();
+            if fence.is_empty() && !is_changed {
                 break;
             }
+            fence.iter().for_each(|number| self.lose(*number));
+            while !fence.is_empty() && self.step(activations, &[]).0 {}
+            self.fenced += fence.len();
+            fence.iter().for_each(|number| self.come_back(*number));
         }
     }
 
-    fn step(&mut self, activations: &[Activation], commands: &[Command]) -> bool {
+    fn number(&self, slot: Slot) -> u16 {
+        let uuid = self.map.node(slot).unwrap().member.uuid;
+        *self.last.iter().find(|(_, member)| member.uuid == uuid).unwrap().0
+    }
+
+    /// What the nodes that hold a lease report.
+    fn reports(&self) -> Vec<ReachReport> {
+        let start_of = |number: &u16| {
+            let member = self.members.get(number)?;
+            let slot = self.map.slot_of(member.uuid)?;
+            let incarnation = self.map.node(slot)?.member.incarnation;
+            (incarnation == member.incarnation).then_some(Suspect { slot, incarnation })
+        };
+        let report = |number: &u16| {
+            let of_pair = |(a, b): &(u16, u16)| match *number {
+                n if n == *a => Some(*b),
+                n if n == *b => Some(*a),
+                _ => None,
+            };
+            let others = self.cuts.iter().filter_map(of_pair);
+            let suspects = others.filter_map(|other| start_of(&other)).collect();
+            Some(ReachReport { slot: start_of(number)?.slot, suspects })
+        };
+        self.members.keys().filter_map(report).collect()
+    }
+
+    fn step(&mut self, activations: &[Activation], commands: &[Command]) -> (bool, BTreeSet<Slot>) {
+        let reports = self.reports();
+        let leader = reports.first().map(|report| report.slot);
         let members: Vec<Member> = self.members.values().cloned().collect();
         let drained: Vec<Slot> =
             self.map.nodes().map(|(slot, _)| slot).filter(|_| !self.has_copies).collect();
@@ -141,10 +185,12 @@ impl Pool {
             activations,
             drained: &drained,
             commands,
+            reach: Reach { leader, reports: &reports },
         };
         let decision = self.leader.step(self.now_ms, &observation);
         self.alarm = decision.alarm;
-        let Some(next) = decision.proposal else { return false };
+        let fence = decision.fence;
+        let Some(next) = decision.proposal else { return (false, fence) };
         let old = std::mem::replace(&mut self.map, next);
         self.check_nodes(&old);
         let change = Change {
@@ -163,7 +209,7 @@ impl Pool {
             let fact = std::mem::take(&mut self.facts[at]);
             self.facts[at] = self.check_group(&change, &old.groups[at], &self.map.groups[at], fact);
         }
-        true
+        (true, fence)
     }
 
     fn check_nodes(&mut self, old: &Map) {
@@ -245,7 +291,9 @@ impl Pool {
             })
             .collect();
         let leases: Vec<_> = self.members.keys().collect();
-        format!("{nodes:?} {groups:?} {leases:?} {}", self.leader.brake.key(self.now_ms))
+        let (brake, fences) =
+            (self.leader.brake.key(self.now_ms), self.leader.fences.key(self.now_ms));
+        format!("{nodes:?} {groups:?} {leases:?} {brake} {:?} {fences}", self.cuts)
     }
 }
 

@@ -23,6 +23,8 @@ enum Event {
     Drain(u16),
     /// An operator forgets it.
     Forget(u16),
+    /// Two nodes do not reach each other any more, or again.
+    Cut(u16, u16),
     /// Time passes until a node that is down goes out.
     Wait,
 }
@@ -43,6 +45,12 @@ fn apply(pool: &mut Pool, event: Event) {
             if is_draining { Command::Undrain(slot) } else { Command::Drain(slot) }
         })),
         Event::Forget(number) => commands.extend(pool.slot(number).map(Command::Forget)),
+        Event::Cut(a, b) => {
+            let pair = (a.min(b), a.max(b));
+            if !pool.cuts.remove(&pair) && a != b {
+                pool.cuts.insert(pair);
+            }
+        }
         Event::Wait => pool.now_ms += OUT_AFTER_MS,
     }
     pool.settle(&activations, &commands);
@@ -71,10 +79,11 @@ fn every_sequence_of_events_of_three_nodes() {
             [Event::Lease, Event::Restart, Event::Activate, Event::Drain, Event::Forget]
                 .map(|event| event(node))
         })
-        .chain([Event::Wait])
+        .chain([Event::Cut(0, 1), Event::Cut(0, 2), Event::Cut(1, 2), Event::Wait])
         .collect();
     let mut states = vec![(Pool::new(3, 4), Trail::default())];
     let mut seen = BTreeSet::from([states[0].0.key()]);
+    let mut fenced = 0;
     for _ in 0..DEPTH {
         let mut reached = Vec::new();
         for (before, trail) in &states {
@@ -82,6 +91,7 @@ fn every_sequence_of_events_of_three_nodes() {
                 let (mut pool, mut trail) = (before.clone(), trail.clone());
                 trail.0.push(*event);
                 apply(&mut pool, *event);
+                fenced += pool.fenced;
                 if seen.insert(pool.key()) {
                     reached.push((pool, trail));
                 }
@@ -90,6 +100,7 @@ fn every_sequence_of_events_of_three_nodes() {
         states = reached;
     }
     assert!(seen.len() > 5000, "{} states", seen.len());
+    assert!(fenced > 100, "{fenced} fences");
     println!("{} states", seen.len());
 }
 
@@ -109,6 +120,7 @@ fn random_runs_keep_every_rule_and_end_well() {
                 50..75 => Event::Activate(node),
                 75..82 => Event::Drain(node),
                 82..85 => Event::Forget(node),
+                85..92 => Event::Cut(node, random.below(u64::from(nodes)) as u16),
                 _ => Event::Wait,
             };
             apply(&mut pool, event);
@@ -120,6 +132,12 @@ fn random_runs_keep_every_rule_and_end_well() {
 }
 
 fn recover(pool: &mut Pool, nodes: u16) {
+    pool.cuts.clear();
+    // Nodes that were fenced are held for a while; in the first of these turns that begins.
+    for _ in 0..2 {
+        pool.settle(&[], &[]);
+        pool.now_ms += 100_000;
+    }
     for number in 0..nodes {
         if !pool.members.contains_key(&number) {
             pool.come_back(number);
