@@ -199,6 +199,7 @@ fn arguments(config: &Config, pool: &Pool, store: u64) -> Vec<OsString> {
         ("--pool-zone", Some(pool.zone.clone().into()).filter(|zone: &OsString| !zone.is_empty())),
         ("--pool-weight", pool.weight.map(|weight| weight.to_string().into())),
         ("--pool-movers", pool.movers.map(|movers| movers.to_string().into())),
+        ("--pool-suspect-ms", pool.suspect_ms.map(|ms| ms.to_string().into())),
     ];
     for (flag, value) in chosen {
         if let Some(value) = value {

@@ -263,7 +263,8 @@ fn the_pool_daemon_is_given_what_was_chosen_for_its_node() {
     std::fs::set_permissions(&token, std::fs::Permissions::from_mode(0o400)).unwrap();
     let token = format!("--pool-token-file={}", token.display());
     let flags = ["--pool-listen=127.0.0.1:0", &token, "--pool-folder=/var/lib/node"];
-    let more = ["--pool-zone=rack1", "--pool-weight=0", "--pool-movers=3"];
+    let more =
+        ["--pool-zone=rack1", "--pool-weight=0", "--pool-movers=3", "--pool-suspect-ms=1000"];
     let desk = launch(folder, &[POOL, &flags, &more].concat(), &program);
     until("it is started", || !lines(&desk).is_empty());
     let given = flags.iter().chain(&more).map(|flag| flag.replacen('=', " ", 1));

@@ -109,6 +109,13 @@ pub const ZONE_BYTES_MAX: usize = 64;
 /// The largest weight of a node in its pool, as maps have it.
 pub const NODE_WEIGHT_MAX: u32 = 1 << 20;
 
+/// How long a node may hear nothing of another one before it reports it, in milliseconds: two
+/// beats take a second.
+pub const SUSPECT_MS_MIN: u32 = 1_000;
+
+/// The longest time; puts that wait for a node end after that in any case.
+pub const SUSPECT_MS_MAX: u32 = 60_000;
+
 /// Threads of a node that move bytes; more do not make a network faster.
 pub const MOVERS_MAX: u32 = 64;
 

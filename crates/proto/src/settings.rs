@@ -228,6 +228,10 @@ settings! {
     /// How many threads move bytes between this node and others, 64 at most. 0: as many as
     /// processors, 4 at most.
     pool_movers: u32 = "0";
+    /// How long this node hears nothing of another one of the pool before it reports it to the
+    /// node that leads, in milliseconds, 1000 to 60000. Of nodes that do not reach each other one
+    /// stops to take part until they do. 0: it reports none, and is not stopped.
+    pool_suspect_ms: u32 = "3000";
     /// Whether a keeper process holds the memory, so that sealed objects outlive the daemon.
     keeper: bool = "true";
     /// How long the daemon may leave its keeper without an answer before it is killed and

@@ -91,6 +91,10 @@ pub(crate) struct PoolNode {
     /// How many threads move bytes (default: as many as processors, 4 at most).
     #[arg(long, value_name = "N")]
     pub(crate) pool_movers: Option<u32>,
+    /// How long this node hears nothing of another one before it reports it; 0: for ever (default:
+    /// 3000).
+    #[arg(long, value_name = "MS")]
+    pub(crate) pool_suspect_ms: Option<u32>,
     /// How long to wait until the node has joined its pool. The store is started anyway, and goes
     /// on trying.
     #[arg(long, value_name = "SECONDS", default_value_t = 20.0, value_parser = seconds)]
@@ -111,6 +115,7 @@ impl PoolNode {
             ("pool_zone", self.pool_zone.clone()),
             ("pool_weight", number(self.pool_weight)),
             ("pool_movers", number(self.pool_movers)),
+            ("pool_suspect_ms", number(self.pool_suspect_ms)),
         ];
         all.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?)))
     }

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use plasmon_proto::ClusterAddress;
 use plasmon_proto::limits::{
-    MOVERS_MAX, NODE_NAME_BYTES_MAX, NODE_WEIGHT_MAX, TOKEN_BYTES_MAX, TOKEN_BYTES_MIN,
-    ZONE_BYTES_MAX,
+    MOVERS_MAX, NODE_NAME_BYTES_MAX, NODE_WEIGHT_MAX, SUSPECT_MS_MAX, SUSPECT_MS_MIN,
+    TOKEN_BYTES_MAX, TOKEN_BYTES_MIN, ZONE_BYTES_MAX,
 };
 use plasmon_proto::settings::Settings;
 
@@ -40,6 +40,8 @@ pub struct Pool {
     pub weight: Option<u32>,
     /// How many threads move bytes, unless the pool daemon chooses.
     pub movers: Option<u32>,
+    /// How long it hears nothing of a node before it reports it, unless it is the default.
+    pub suspect_ms: Option<u32>,
 }
 
 impl Pool {
@@ -59,6 +61,7 @@ impl Pool {
             zone: zone(&settings.pool_zone)?,
             weight: weight(settings.pool_weight)?,
             movers: movers(settings.pool_movers)?,
+            suspect_ms: suspect_ms(settings.pool_suspect_ms)?,
         }))
     }
 
@@ -87,6 +90,7 @@ fn check_no_pool(settings: &Settings) -> Result<(), BadStart> {
         ("pool_zone", !settings.pool_zone.is_empty()),
         ("pool_weight", settings.pool_weight != default.pool_weight),
         ("pool_movers", settings.pool_movers != default.pool_movers),
+        ("pool_suspect_ms", settings.pool_suspect_ms != default.pool_suspect_ms),
     ];
     match given.iter().find(|(_, is_given)| *is_given) {
         Some((key, _)) => Err(wrong(key, "a store has it in a pool: set cluster as well".into())),
@@ -149,6 +153,14 @@ fn movers(movers: u32) -> Result<Option<u32>, BadStart> {
         return Err(wrong("pool_movers", format!("{movers} is more than {MOVERS_MAX}")));
     }
     Ok(Some(movers).filter(|movers| *movers > 0))
+}
+
+fn suspect_ms(ms: u32) -> Result<Option<u32>, BadStart> {
+    if ms > 0 && !(SUSPECT_MS_MIN..=SUSPECT_MS_MAX).contains(&ms) {
+        let what = format!("{ms} is neither 0 nor {SUSPECT_MS_MIN} to {SUSPECT_MS_MAX}");
+        return Err(wrong("pool_suspect_ms", what));
+    }
+    Ok(Some(ms).filter(|ms| *ms != Settings::default().pool_suspect_ms))
 }
 
 /// What is wrong with the file of a secret.

@@ -189,6 +189,7 @@ fn a_node_of_a_pool_has_settings_of_its_own() {
     let plain = pool(CLUSTER, &[]).unwrap().unwrap();
     assert_eq!((plain.listen, plain.token_file, plain.folder), (None, None, None));
     assert_eq!((plain.zone.as_str(), plain.weight, plain.movers), ("", None, None));
+    assert_eq!(plain.suspect_ms, None);
     let given = [
         ("pool_listen", "[::1]:0"),
         ("pool_token_file", "/etc/token"),
@@ -196,12 +197,14 @@ fn a_node_of_a_pool_has_settings_of_its_own() {
         ("pool_zone", "rack 1"),
         ("pool_weight", "0"),
         ("pool_movers", "64"),
+        ("pool_suspect_ms", "0"),
     ];
     let set = pool(CLUSTER, &given).unwrap().unwrap();
     assert_eq!(set.listen.map(|address| address.to_string()).as_deref(), Some("[::1]:0"));
     assert_eq!(set.token_file.as_deref(), Some(Path::new("/etc/token")));
     assert!(set.folder.is_some_and(|folder| folder.is_absolute() && folder.ends_with("here")));
     assert_eq!((set.zone.as_str(), set.weight, set.movers), ("rack 1", Some(0), Some(64)));
+    assert_eq!(set.suspect_ms, Some(0));
     for (key, value) in given {
         assert_eq!(refused("", &[(key, value)]).0, key, "without a pool");
     }
@@ -215,6 +218,8 @@ fn a_node_of_a_pool_has_settings_of_its_own() {
         ("pool_zone", "a\nb"),
         ("pool_weight", "1048577"),
         ("pool_movers", "65"),
+        ("pool_suspect_ms", "999"),
+        ("pool_suspect_ms", "60001"),
     ] {
         assert_eq!(refused(CLUSTER, &[(key, value)]).0, key, "{value}");
     }

@@ -84,8 +84,6 @@ pub(super) struct Parts {
 /// The node and its connections.
 struct Running {
     slot: Slot,
-    /// The map that the node goes by.
-    map: Option<Arc<Map>>,
     node: Node,
     links: Links,
 }
@@ -417,12 +415,11 @@ impl Core {
             }
             return Ok(());
         }
-        let Some(running) = &mut self.running else { return Ok(()) };
+        let Some(running) = &self.running else { return Ok(()) };
         // An operator had it forgotten while its lease was away, and it joined as a new node.
         if slot.is_some_and(|slot| slot != running.slot) {
             return Err(io::Error::other("the map gives this node another slot; start it again"));
         }
-        running.map = Some(map.clone());
         self.set_peers(&map);
         self.step(Event::Map(map));
         Ok(())
@@ -453,7 +450,7 @@ impl Core {
         let links = Links::new(slot, local, listener, LINKS, &self.poll)?;
         let node = Node::new(Config::new(slot, incarnation, *boot, *capacity_bytes));
         tracing::info!("this node has slot {slot}");
-        self.running = Some(Running { slot, map: None, node, links });
+        self.running = Some(Running { slot, node, links });
         self.store.begin(slot);
         self.begin_adoptions();
         Ok(())

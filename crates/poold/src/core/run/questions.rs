@@ -51,7 +51,7 @@ impl Core {
     pub(super) fn participation(&self) -> Participation {
         let is_leased = self.lease.is_some_and(|until| Mono(now_us()) < until);
         let running = self.running.as_ref().filter(|_| self.is_ready);
-        let found = running.and_then(|running| Some((running, running.map.as_ref()?)));
+        let found = running.and_then(|running| Some((running, self.peers.map.as_ref()?)));
         let Some((running, map)) = found else {
             return Participation { is_leased, ..Participation::default() };
         };
