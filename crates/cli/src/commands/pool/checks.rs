@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::time::{Duration, Instant};
 
 use plasmon_etcd::{Client, Error, Options};
+use plasmon_membership::{Keys, snapshot};
 use plasmon_proto::ClusterAddress;
 use serde_json::{Value, json};
 
@@ -19,6 +20,9 @@ const ROUND_TRIP_WANTED: Duration = Duration::from_millis(100);
 
 /// The first version of etcd that is supported.
 const ETCD_WANTED: (u32, u32) = (3, 4);
+
+/// Pairs of nodes that are named when they do not reach each other.
+const PAIRS_SHOWN_MAX: usize = 8;
 
 /// What a member of etcd says of itself.
 struct Member {
@@ -49,6 +53,8 @@ pub(crate) fn checks(cluster: &str, listen: Option<&str>) -> Vec<Check> {
             check("etcd", Verdict::Bad, found).advise("name the members of one cluster only"),
         );
     }
+    let hosts = asked.iter().filter(|(_, member)| member.is_ok()).map(|(host, _)| host.as_str());
+    checks.extend(hosts.take(1).filter_map(|host| reach_check(host, &address.name)).next());
     checks.push(program_check());
     checks.extend(listen_check(&address.hosts, listen));
     checks
@@ -108,6 +114,29 @@ fn etcd_check(host: &str, member: &Result<Member, Error>, is_any: bool) -> Check
     }
     let verdict = if *round_trip > ROUND_TRIP_WANTED { Verdict::Note } else { Verdict::Good };
     check("etcd", verdict, found).advise("put etcd into the network of the nodes")
+}
+
+/// Whether all nodes of the pool reach each other, as they report in this etcd; `None` where there
+/// is no pool yet.
+fn reach_check(host: &str, name: &str) -> Option<Check> {
+    let options = Options { call_timeout: CALL_TIMEOUT, ..Options::new(vec![host.to_owned()]) };
+    let found = snapshot(&mut Client::new(options).ok()?, &Keys::new(name).ok()?).ok()?;
+    let map = found.map.as_ref()?;
+    let name_of = |slot| map.node(slot).map_or("?", |node| node.member.name.as_str());
+    let pair = |(a, b): &(_, _)| format!("{} and {}", name_of(*a), name_of(*b));
+    let pairs: Vec<String> = found.unreached.iter().take(PAIRS_SHOWN_MAX).map(pair).collect();
+    if pairs.is_empty() {
+        return Some(check("pool network", Verdict::Good, "all nodes reach each other".to_owned()));
+    }
+    let more = match found.unreached.len() - pairs.len() {
+        0 => String::new(),
+        more => format!(", and {more} more pairs"),
+    };
+    let text = format!("nodes do not reach each other: {}{more}", pairs.join("; "));
+    Some(check("pool network", Verdict::Bad, text).advise(
+        "look at the network between them; `plasmon pool nodes` shows which do not take part \
+         meanwhile",
+    ))
 }
 
 fn is_supported(version: &str) -> bool {
