@@ -27,11 +27,16 @@ impl Machines {
     /// So many nodes, which have joined one after the other: node `n` has the slot `n`. `None`
     /// where there is no etcd or there are no namespaces.
     pub(crate) fn start(count: usize) -> Option<Self> {
+        Self::start_with(count, &[])
+    }
+
+    /// The same, of nodes with these flags.
+    pub(crate) fn start_with(count: usize, flags: &[&str]) -> Option<Self> {
         let network = Network::start(count + 1)?;
         let etcd = Etcd::start_at(network.address(ETCD), network.inside(ETCD))?;
         let start = |at| {
             let name = format!("node{at}");
-            let node = Node::start_inside(&network.inside(at + 1), &etcd, &name, &[]);
+            let node = Node::start_inside(&network.inside(at + 1), &etcd, &name, flags);
             node.wait_until_joined();
             node
         };

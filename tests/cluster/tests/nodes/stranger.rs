@@ -42,6 +42,12 @@ impl Knowledge {
         }
     }
 
+    /// The slots of the nodes that are live.
+    pub(crate) fn live(&self) -> Vec<usize> {
+        let live = self.map.nodes().filter(|(_, node)| node.is_live());
+        live.map(|(slot, _)| slot.0.into()).collect()
+    }
+
     /// Where a node listens.
     pub(crate) fn address(&self, slot: usize) -> SocketAddr {
         self.member(slot).addresses[0].parse().unwrap()
