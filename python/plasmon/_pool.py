@@ -60,7 +60,8 @@ class PoolStatus:
     ``nodes_draining`` are some of ``nodes_live``. Of its ``groups`` of ids ``groups_settled`` have
     all their records on all their nodes, and ``groups_dead`` are on no live node: their objects
     cannot be found. ``alarm`` says why no node is given up, ``bad_map`` why the map cannot be used.
-    ``refused`` are nodes that are not let in, as dicts with ``uuid`` and ``reason``.
+    ``refused`` are nodes that are not let in, as dicts with ``uuid`` and ``reason``, ``unreached``
+    pairs of names of nodes that do not reach each other, eight at most.
     """
 
     epoch: int
@@ -75,6 +76,7 @@ class PoolStatus:
     alarm: str | None
     bad_map: str | None
     refused: list[dict[str, str]]
+    unreached: list[list[str]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,7 +95,14 @@ impl Snapshot {
             alarm: self.alarm.clone(),
             bad_map: self.bad_map.clone(),
             refused: refused.collect(),
+            unreached: self.unreached_names().take(UNREACHED_MAX).collect(),
         }
+    }
+
+    /// The names of nodes that do not reach each other.
+    fn unreached_names(&self) -> impl Iterator<Item = (String, String)> {
+        let name = |slot| Some(self.map.as_ref()?.node(slot)?.member.name.clone());
+        self.unreached.iter().filter_map(move |(a, b)| Some((name(*a)?, name(*b)?)))
     }
 
     /// Whether a node takes part. While no node leads, the map has nodes as up that are gone.
@@ -241,6 +248,7 @@ mod tests {
         let cut = Snapshot { unreached: BTreeSet::from([(Slot(0), Slot(2))]), ..all.clone() };
         let unreached = cut.nodes().into_iter().map(|node| node.unreached).collect::<Vec<_>>();
         assert_eq!(unreached, [vec!["n3".to_owned()], vec![], vec!["n1".to_owned()]]);
+        assert_eq!(cut.status().unreached, [("n1".to_owned(), "n3".to_owned())]);
 
         // All are lost, and no node leads that could say so in a map.
         let silent = Snapshot { present: BTreeSet::new(), leader: None, ..all };

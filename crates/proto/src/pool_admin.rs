@@ -115,7 +115,8 @@ pub const NODES_PER_PAGE: usize = 64;
 /// Nodes that a listing may go without: every slot of a pool of the largest size.
 pub const LIST_WITHOUT_MAX: usize = 1024;
 
-/// Nodes that are named as not reached by one node.
+/// Nodes that are named as not reached by one node, and pairs of nodes that do not reach each
+/// other.
 pub const UNREACHED_MAX: usize = 8;
 
 /// Refused nodes that a pool daemon names.
@@ -312,6 +313,8 @@ pub struct PoolStatus {
     pub bad_map: Option<String>,
     /// Nodes that are not let in.
     pub refused: Vec<RefusedNode>,
+    /// The names of nodes that do not reach each other, [`UNREACHED_MAX`] pairs at most.
+    pub unreached: Vec<(String, String)>,
 }
 
 /// What was found when all records of a pool were compared with all copies.

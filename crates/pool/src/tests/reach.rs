@@ -151,12 +151,13 @@ impl World {
         self.note(|| format!("{at} ends its lease"));
     }
 
-    /// Whether a machine may take a lease: one that was fenced waits until it is down.
+    /// Whether a machine may take a lease: one that was fenced waits until it is down. One that goes
+    /// on does not notice that.
     pub(super) fn may_join(&self, at: usize) -> bool {
         let machine = &self.machines[at];
         let (_, map) = &self.maps[self.maps.len() - 1];
-        !machine.ears.is_stopping
-            && (!map.is_live(machine.slot()) || machine.ears.waits_until <= self.now)
+        let is_down = !map.is_live(machine.slot()) && !self.fenced_go_on;
+        !machine.ears.is_stopping && (is_down || machine.ears.waits_until <= self.now)
     }
 
     /// Two machines lose each other, in one direction or both, and go on with etcd.

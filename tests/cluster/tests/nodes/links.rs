@@ -98,7 +98,7 @@ fn a_one_way_partition_of_two_nodes_leaves_nothing_waiting() {
 /// Names whose records need two nodes that do not reach each other could not be put for as long as
 /// both held their leases: such puts ended as unreachable after a minute.
 #[test]
-#[ignore = "takes some ten seconds; scripts/test.py network"]
+#[ignore = "takes half a minute; scripts/test.py network"]
 fn of_two_nodes_that_do_not_reach_each_other_one_stops_and_puts_go_on() {
     let Some(machines) = Machines::start(3) else { return };
     let (nodes, network) = (&machines.nodes, &machines.network);
@@ -124,6 +124,10 @@ fn of_two_nodes_that_do_not_reach_each_other_one_stops_and_puts_go_on() {
         let found = operator.pool(&["nodes"]).unwrap();
         found["nodes"][2]["unreached"] == serde_json::json!(["node1"])
     });
+    assert_eq!(operator.status()["unreached"], serde_json::json!([["node1", "node2"]]));
+    check(&nodes[2], &before[12], "it is here");
+    let error = put(&nodes[2], "@prod:stopped", 2, 100).unwrap_err();
+    assert_eq!(error.code(), Code::Unreachable, "{error}");
     assert_eq!(live(), [0, 1], "it does not come back meanwhile");
 
     drop(blocks);

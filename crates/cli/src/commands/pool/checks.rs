@@ -10,6 +10,7 @@ use plasmon_proto::ClusterAddress;
 use serde_json::{Value, json};
 
 use super::program::program;
+use super::status::unreached_text;
 use crate::commands::check::{Check, Verdict, check};
 
 /// Without an answer for so long a host counts as not reachable, as for the pool daemon.
@@ -20,9 +21,6 @@ const ROUND_TRIP_WANTED: Duration = Duration::from_millis(100);
 
 /// The first version of etcd that is supported.
 const ETCD_WANTED: (u32, u32) = (3, 4);
-
-/// Pairs of nodes that are named when they do not reach each other.
-const PAIRS_SHOWN_MAX: usize = 8;
 
 /// What a member of etcd says of itself.
 struct Member {
@@ -121,18 +119,12 @@ fn etcd_check(host: &str, member: &Result<Member, Error>, is_any: bool) -> Check
 fn reach_check(host: &str, name: &str) -> Option<Check> {
     let options = Options { call_timeout: CALL_TIMEOUT, ..Options::new(vec![host.to_owned()]) };
     let found = snapshot(&mut Client::new(options).ok()?, &Keys::new(name).ok()?).ok()?;
-    let map = found.map.as_ref()?;
-    let name_of = |slot| map.node(slot).map_or("?", |node| node.member.name.as_str());
-    let pair = |(a, b): &(_, _)| format!("{} and {}", name_of(*a), name_of(*b));
-    let pairs: Vec<String> = found.unreached.iter().take(PAIRS_SHOWN_MAX).map(pair).collect();
+    found.map.as_ref()?;
+    let pairs = found.status().unreached;
     if pairs.is_empty() {
         return Some(check("pool network", Verdict::Good, "all nodes reach each other".to_owned()));
     }
-    let more = match found.unreached.len() - pairs.len() {
-        0 => String::new(),
-        more => format!(", and {more} more pairs"),
-    };
-    let text = format!("nodes do not reach each other: {}{more}", pairs.join("; "));
+    let text = unreached_text(&pairs);
     Some(check("pool network", Verdict::Bad, text).advise(
         "look at the network between them; `plasmon pool nodes` shows which do not take part \
          meanwhile",

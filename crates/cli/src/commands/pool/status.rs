@@ -39,6 +39,9 @@ fn rows(address: &str, status: &PoolStatus) -> Vec<(&'static str, String, Option
     if let Some(problem) = &status.bad_map {
         rows.push(("map", format!("cannot be used: {problem}"), Some(Paint::Bad)));
     }
+    if !status.unreached.is_empty() {
+        rows.push(("network", unreached_text(&status.unreached), Some(Paint::Bad)));
+    }
     for refused in &status.refused {
         rows.push(("refused", refused.reason.clone(), Some(Paint::Bad)));
     }
@@ -57,6 +60,13 @@ fn nodes_text(status: &PoolStatus) -> String {
         }
     }
     text
+}
+
+/// Which nodes do not reach each other.
+pub(super) fn unreached_text(pairs: &[(String, String)]) -> String {
+    let pair = |(a, b): &(String, String)| format!("{a} and {b}");
+    let pairs: Vec<String> = pairs.iter().map(pair).collect();
+    format!("nodes do not reach each other: {}", pairs.join("; "))
 }
 
 fn groups_text(status: &PoolStatus) -> String {
@@ -93,14 +103,16 @@ mod tests {
             nodes_down: 2,
             groups_dead: 1,
             alarm: Some("2 nodes are lost".to_owned()),
+            unreached: vec![("a".to_owned(), "b".to_owned())],
             ..well
         };
         let found = rows("etcd://h:1", &ill);
-        assert_eq!(found.iter().filter(|(_, _, paint)| paint.is_some()).count(), 4);
+        assert_eq!(found.iter().filter(|(_, _, paint)| paint.is_some()).count(), 5);
         assert_eq!(found[2].1, "3 live, 2 down");
         assert!(
             found[3].1.ends_with("; 1 group without a live node, whose objects cannot be found")
         );
         assert!(found[4].1.contains("plasmon pool forget"));
+        assert_eq!(found[5].1, "nodes do not reach each other: a and b");
     }
 }
