@@ -40,7 +40,8 @@ impl Machines {
             node.wait_until_joined();
             node
         };
-        let nodes = (0..count).map(start).collect();
+        let nodes: Vec<Node> = (0..count).map(start).collect();
+        nodes.iter().for_each(|node| node.wait_until_it_reaches(count));
         Some(Self { nodes, etcd, network })
     }
 

@@ -25,7 +25,8 @@ pub(crate) struct Node {
     is_killed: bool,
 }
 
-/// So many nodes in one pool, which have all joined it; `None` where there is no etcd.
+/// So many nodes in one pool, which have all joined it and are connected with each other; `None`
+/// where there is no etcd.
 pub(crate) fn nodes(count: usize, flags: &[&str]) -> Option<(Etcd, Vec<Node>)> {
     Some(nodes_with(Etcd::start()?, count, flags))
 }
@@ -36,6 +37,7 @@ pub(crate) fn nodes_with(etcd: Etcd, count: usize, flags: &[&str]) -> (Etcd, Vec
         (0..count).map(|number| Node::start(&etcd, &format!("node{number}"), flags)).collect();
     for node in &nodes {
         node.wait_until_joined();
+        node.wait_until_it_reaches(count);
     }
     (etcd, nodes)
 }
@@ -79,6 +81,15 @@ impl Node {
             id.is_some()
         });
         assert_eq!(self.client.delete(&[id.unwrap()]).unwrap(), [None]);
+    }
+
+    /// Waits until it knows so many nodes, itself included, and is connected with them. Before that
+    /// it puts objects with fewer copies than it is asked for.
+    pub(crate) fn wait_until_it_reaches(&self, nodes: usize) {
+        until("the node reaches all others", || {
+            let found = self.client.pool_participation();
+            found.is_ok_and(|found| found.reaches_all() && found.live as usize == nodes)
+        });
     }
 
     /// Whether there is a copy that is never evicted.
