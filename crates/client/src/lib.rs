@@ -92,6 +92,7 @@ mod parts;
 mod payload;
 mod pin;
 mod pool;
+mod pool_contents;
 mod pool_delete;
 mod pool_listing;
 mod pool_regions;
@@ -128,6 +129,9 @@ pub use options::{Ack, ConnectOptions, PutOptions, REQUEST_TIMEOUT, StartOptions
 pub use parts::{
     PartsGather, PartsInfo, PartsOf, PartsReader, PartsStream, Piece, STREAM_PIECE_BYTES,
     STREAM_WINDOW_MAX,
+};
+pub use pool_contents::{
+    ContentComparison, ContentCopy, ContentDifference, ContentProgress, DIFFERENCES_MAX,
 };
 pub use pool_regions::RegionOptions;
 pub use ranges::ObjectReader;

@@ -1,6 +1,7 @@
 //! The pooled copies in the node's own store.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
 use plasmon_cluster::Slot;
 use plasmon_proto::ObjectId;
@@ -110,6 +111,16 @@ impl Copies {
     /// The copies that clients cannot see.
     pub(crate) fn hidden(&self) -> impl Iterator<Item = (ObjectId, Birth)> {
         self.hidden.iter().filter_map(|id| Some((*id, self.get(id)?.birth)))
+    }
+
+    /// The sealed copies that clients can see, with ids after this one, in their order.
+    pub(crate) fn seen_after(
+        &self,
+        after: Option<ObjectId>,
+    ) -> impl Iterator<Item = (&ObjectId, &Copy)> {
+        let begin = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let is_seen = |(id, copy): &(&ObjectId, &Copy)| copy.visible && !self.is_sealing(id);
+        self.by_id.range((begin, Bound::Unbounded)).filter(is_seen)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&ObjectId, &Copy)> {

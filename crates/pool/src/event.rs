@@ -6,6 +6,7 @@ use plasmon_cluster::{DrainReport, Epoch, GroupNo, Map, Slot};
 use plasmon_proto::gather::{GatherReply, GatherRequest};
 use plasmon_proto::parts::{ReadReply, ReadRequest, Span};
 pub use plasmon_proto::pool::{Call, Class, Fate, Refusal, Told};
+use plasmon_proto::pool_checksum::{ChecksumPage, ChecksumQuery};
 use plasmon_proto::pool_listing::{ListQuery, ListedPage};
 use plasmon_proto::region::{RegionReply, RegionRequest};
 use plasmon_proto::{Code, Name, ObjectId};
@@ -39,6 +40,32 @@ pub enum Assembled {
     Whole(InlineBytes),
     /// These objects are not there.
     Missing(Vec<u16>),
+}
+
+/// Bytes of a copy that are to be read for a checksum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CopyPart {
+    /// The object.
+    pub id: ObjectId,
+    /// Its incarnation.
+    pub birth: Birth,
+    /// The first of them, in data and metadata, one after the other.
+    pub begin: u64,
+    /// Where they end.
+    pub end: u64,
+    /// All bytes of data and metadata.
+    pub bytes: u64,
+    /// The checksum of the bytes before them.
+    pub crc: u32,
+}
+
+/// What was read of a copy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CopyRead {
+    /// The checksum of its bytes up to the end of the part.
+    pub crc: u32,
+    /// What the object is called, if it has a name; said with its last part.
+    pub name: Option<Name>,
 }
 
 /// What can happen to a node.
@@ -134,6 +161,25 @@ pub enum Event {
         number: u64,
         /// How long it may take.
         within_ms: u64,
+    },
+    /// An operator asks for checksums of a node's copies; answered with [`Effect::Checksummed`].
+    Checksum {
+        /// Comes back in the answer.
+        number: u64,
+        /// The node.
+        node: Slot,
+        /// Which of its copies.
+        query: ChecksumQuery,
+    },
+    /// Copies were read, the answer to [`Effect::ReadCopies`].
+    CopiesRead {
+        /// The node that asked.
+        peer: Slot,
+        /// Its number of the question.
+        question: QuestionNo,
+        /// What was read of each, `None` of one that cannot be read; `None` for all when nothing
+        /// can be read now.
+        read: Option<Vec<Option<CopyRead>>>,
     },
     /// A program wants to be told what happens to named objects; answered with
     /// [`Effect::Subscribed`].
@@ -403,6 +449,23 @@ pub enum Effect {
         question: QuestionNo,
         /// Which objects.
         query: ListQuery,
+    },
+    /// Read these parts of copies, one after the other and no faster than is good for the
+    /// programs of the machine; answered with [`Event::CopiesRead`].
+    ReadCopies {
+        /// The node that asks.
+        peer: Slot,
+        /// Its number of the question.
+        question: QuestionNo,
+        /// What is read.
+        parts: Vec<CopyPart>,
+    },
+    /// The answer to [`Event::Checksum`].
+    Checksummed {
+        /// The number of the question.
+        number: u64,
+        /// What the node read; `None` when it does not answer.
+        page: Option<ChecksumPage>,
     },
     /// Ask the store what an object is called, before it is told anything else; answered with
     /// [`Event::Described`].

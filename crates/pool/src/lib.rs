@@ -40,6 +40,8 @@
 //! * Parts of objects, for programs that do not need a copy (`parts.rs`), and of many objects in
 //!   one request (`gather.rs`).
 //!
+//! An operator has the contents of the copies compared: each node reads its own (`checksums.rs`).
+//!
 //! A node without its lease decides nothing, and after some time its store hides the copies of free
 //! ids (`vouch.rs`); it serves the bytes of a birth in any case, because they cannot be wrong.
 //!
@@ -100,6 +102,7 @@
 
 #![forbid(unsafe_code)]
 
+mod checksums;
 mod config;
 mod copies;
 mod creations;

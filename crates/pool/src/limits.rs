@@ -132,6 +132,22 @@ pub const VERIFY_GROUPS_AT_ONCE: usize = 64;
 /// For so long the copies in these groups are waited for.
 pub const VERIFY_BATCH_MS: u64 = 30_000;
 
+/// So often a node is asked again for checksums of its copies.
+pub const CHECKSUM_AGAIN_MS: u64 = 1_000;
+
+/// For so long a page of checksums is waited for: a node makes the pages of all that ask one after
+/// the other, each in about a second.
+pub const CHECKSUM_MS: u64 = 60_000;
+
+/// Pages of checksums that a node asks for at a time, for its programs.
+pub const CHECKSUMS_MAX: usize = 64;
+
+/// Pages of checksums that a node makes at a time; who asks for more asks again.
+pub const CHECKSUMS_SERVED_MAX: usize = 32;
+
+/// Bytes that a node reads for one page of checksums: a second at the rate at which it reads.
+pub const CHECKSUM_PAGE_BYTES: u64 = 256 << 20;
+
 /// Objects whose names a node's store is asked for at a time, to tell other nodes of them.
 pub const DESCRIBED_MAX: usize = 1 << 16;
 

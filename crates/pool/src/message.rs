@@ -11,6 +11,7 @@ use plasmon_proto::ObjectId;
 pub use plasmon_proto::inline::InlineBytes;
 use plasmon_proto::limits::GATHER_READS_MAX;
 use plasmon_proto::parts::{self, Span};
+use plasmon_proto::pool_checksum::{ChecksumPage, ChecksumQuery};
 use plasmon_proto::pool_listing::{ListQuery, ListedPage};
 pub use plasmon_proto::pool_notice::PoolNotice;
 use plasmon_proto::region::{RegionReply, RegionRequest};
@@ -516,6 +517,20 @@ pub enum Message {
         /// Its incarnation.
         birth: Birth,
     },
+    /// Any node to any node: what are the checksums of your copies?
+    Checksum {
+        /// Comes back in the answer.
+        question: QuestionNo,
+        /// Which of them.
+        query: ChecksumQuery,
+    },
+    /// The answer to it.
+    Checksummed {
+        /// The number of the question.
+        question: QuestionNo,
+        /// What was read.
+        page: ChecksumPage,
+    },
 }
 
 /// Why bytes are not an envelope.
@@ -604,6 +619,8 @@ impl Message {
             Self::List { query, .. } => query.keeps_limits(),
             Self::Listed { page, .. } => page.keeps_limits(),
             Self::Verified { tally, .. } => tally.keeps_limits(),
+            Self::Checksum { query, .. } => query.keeps_limits(),
+            Self::Checksummed { page, .. } => page.keeps_limits(),
             Self::Noticed { notices } => notices.len() <= NOTICES_MAX,
             Self::Opened { copy, .. } => copy.is_none_or(|(_, content)| content.is_movable()),
             Self::Read { ranges, .. } => ranges.len() <= READ_RANGES_MAX,

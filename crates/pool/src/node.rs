@@ -5,6 +5,7 @@ use std::sync::Arc;
 use plasmon_cluster::{DrainReport, Epoch, GroupNo, Map, Slot};
 use plasmon_proto::ObjectId;
 
+use crate::checksums::{ChecksumServes, Checksums};
 use crate::config::Config;
 use crate::copies::{Copies, Copy};
 use crate::creations::Creations;
@@ -54,6 +55,8 @@ pub struct Node {
     places: Places,
     listings: Listings,
     verifications: Verifications,
+    checksums: Checksums,
+    checksum_serves: ChecksumServes,
     notices: Notices,
     parts: PartsReads,
     regions: Regions,
@@ -73,6 +76,7 @@ macro_rules! context {
 }
 
 mod answers;
+mod checksums;
 mod creations;
 mod drains;
 mod gathers;
@@ -105,6 +109,8 @@ impl Node {
             places: Places::new(config.first_number()),
             listings: Listings::new(config.first_number()),
             verifications: Verifications::new(config.first_number()),
+            checksums: Checksums::new(config.first_number()),
+            checksum_serves: ChecksumServes::default(),
             notices: Notices::new(config.first_number()),
             parts: PartsReads::new(config.first_number()),
             regions: Regions::default(),
@@ -154,6 +160,7 @@ impl Node {
             Event::Verify { number, within_ms } => {
                 self.verifications.ask(context!(self, now), number, within_ms);
             }
+            Event::Checksum { .. } | Event::CopiesRead { .. } => self.checksum_event(now, event),
             Event::Subscribe { .. } | Event::Unsubscribe { .. } | Event::Described { .. } => {
                 self.notice_event(now, event);
             }
@@ -186,6 +193,7 @@ impl Node {
             .chain(self.places.next_deadline())
             .chain(self.listings.next_deadline())
             .chain(self.verifications.next_deadline())
+            .chain(self.checksums.next_deadline())
             .chain(self.notices.next_deadline())
             .chain(self.parts.next_deadline())
             .chain(self.region_asks.next_deadline())
@@ -211,6 +219,7 @@ impl Node {
         self.places.time_passed(context!(self, now));
         self.listings.time_passed(context!(self, now));
         self.verifications.time_passed(context!(self, now));
+        self.checksums.time_passed(context!(self, now));
         self.report_drains();
         self.notices.time_passed(context!(self, now));
         self.parts.time_passed(context!(self, now), &self.copies);
@@ -294,6 +303,7 @@ impl Node {
         if self.view.set_map(now, map) {
             self.directory.map_changed(context!(self, now), missed);
             self.listings.map_changed(context!(self, now));
+            self.checksums.map_changed(context!(self, now));
             self.notices.map_changed(context!(self, now));
             self.regions.map_changed(context!(self, now));
             self.region_asks.map_changed(context!(self, now));

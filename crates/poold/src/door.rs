@@ -28,7 +28,7 @@ use std::time::Duration;
 
 use plasmon_cluster::limits::{GROUPS, NODES_MAX};
 use plasmon_cluster::{Map, Slot};
-use plasmon_pool::limits::{PLACE_MS, VERIFY_MS_MAX};
+use plasmon_pool::limits::{CHECKSUM_MS, PLACE_MS, VERIFY_MS_MAX};
 use plasmon_pool::record::{Found, Place};
 use plasmon_pool::tally::{NodeTally, Verified};
 use plasmon_proto::ObjectId;
@@ -39,6 +39,7 @@ use plasmon_proto::pool_admin::{
     LIST_WITHOUT_MAX, NODES_PER_PAGE, ObjectPlace, ObjectRecord, REFUSED_MAX, Reply, Request,
     Standing, Verification, VerifiedNode, socket_of,
 };
+use plasmon_proto::pool_checksum::{ChecksumPage, ChecksumQuery};
 use plasmon_proto::pool_listing::{ListQuery, ListedPage};
 use plasmon_shm::socket::{Connection, Listener};
 use plasmon_shm::socket_folder;
@@ -239,6 +240,12 @@ fn answer(node: &Asker, request: Request) -> Option<Reply> {
         Request::Verify { within_ms } => {
             Reply::Verify(Box::new(verification(node, within_ms.min(VERIFY_MS_MAX))))
         }
+        Request::Checksums { node: of, query } => {
+            if !query.keeps_limits() {
+                return None;
+            }
+            Reply::Checksums(checksums(node, of, query))
+        }
         // It ends with its connection, and so has no single reply.
         Request::Subscribe(_) => return None,
         Request::Prefetch(ids) if ids.len() <= REQUEST_IDS_MAX => {
@@ -248,6 +255,13 @@ fn answer(node: &Asker, request: Request) -> Option<Reply> {
         Request::Prefetch(_) | Request::Read(_) | Request::Gather(_) => return None,
         Request::Allocate(_) | Request::Region(_) => return None,
     })
+}
+
+/// Checksums of some copies of a node.
+fn checksums(node: &Asker, of: Slot, query: ChecksumQuery) -> Option<ChecksumPage> {
+    let (sender, answer) = sync_channel(1);
+    node.checksums(of, query, sender);
+    answer.recv_timeout(Duration::from_millis(CHECKSUM_MS + 2_000)).unwrap_or_default()
 }
 
 /// A page of a namespace, and the names of the nodes that did not answer.

@@ -17,6 +17,7 @@
 //!   disk.
 //! * `links`: control lanes to the other nodes, and connecting again. `movers`: the threads that
 //!   move content over bulk lanes.
+//! * `checker`: the thread that reads copies for checksums.
 //! * [`store`] and [`memory`]: what is needed of the node's store, narrow, so that a double can
 //!   stand for it. [`node_store`]: the real one, over the socket of `plasmond`.
 //! * `program` and `arguments`: the program that `plasmond` starts.
@@ -28,6 +29,7 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
+mod checker;
 pub mod clock;
 pub mod core;
 pub mod door;

@@ -16,6 +16,11 @@ pub trait Source: Send + Sync {
     fn gather(&self, _offset: u64, _bytes: usize, _into: &mut Vec<u8>) -> bool {
         false
     }
+
+    /// Whether its bytes are in memory: else they are to be gathered, which may wait for a disk.
+    fn is_in_memory(&self) -> bool {
+        true
+    }
 }
 
 /// Memory for a copy that is brought here. It is lent to one mover at a time.

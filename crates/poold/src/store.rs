@@ -78,6 +78,12 @@ pub trait Store: Send {
     /// this number.
     fn open(&mut self, number: u64, id: &ObjectId, birth: Birth);
 
+    /// As [`Self::open`], but a copy that is spilled is read where it is: the source is not in
+    /// memory then.
+    fn open_in_place(&mut self, number: u64, id: &ObjectId, birth: Birth) {
+        self.open(number, id, birth);
+    }
+
     /// Lists a page of a namespace; answered with [`StoreEvent::Listed`] and this number.
     fn list(&mut self, number: u64, query: ListQuery);
 

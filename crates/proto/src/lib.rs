@@ -11,6 +11,7 @@
 //! * [`inline`]: bytes within a message.
 //! * [`parts`]: parts of pooled objects that a program asks the pool daemon for.
 //! * [`gather`]: parts of many objects in one request.
+//! * [`pool_checksum`]: checksums of the copies of a node, to compare them.
 //! * [`pool_listing`]: listings of a namespace over all nodes of a pool.
 //! * [`pool_notice`]: births and ends of the named objects of a pool.
 //! * [`request`]: for each request, the clients that may make it, its cost and its limits.
@@ -39,6 +40,7 @@ pub mod parts;
 pub mod pool;
 pub mod pool_admin;
 pub mod pool_adoption;
+pub mod pool_checksum;
 pub mod pool_listing;
 pub mod pool_notice;
 pub mod region;

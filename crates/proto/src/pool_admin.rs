@@ -17,6 +17,7 @@ use crate::id::ObjectId;
 use crate::participation::Participation;
 use crate::parts::{ReadReply, ReadRequest};
 use crate::pool::{Birth, Slot};
+use crate::pool_checksum::{ChecksumPage, ChecksumQuery};
 use crate::pool_listing::{ListQuery, ListedPage};
 use crate::pool_notice::NamesFilter;
 use crate::region::{AllocateRequest, RegionReply, RegionRequest};
@@ -75,6 +76,13 @@ pub enum Request {
     Gather(GatherRequest),
     /// How far is this node with taking part?
     Participation,
+    /// What are the checksums of the copies of a node?
+    Checksums {
+        /// The node.
+        node: Slot,
+        /// Which of its copies.
+        query: ChecksumQuery,
+    },
 }
 
 /// What a pool daemon answers.
@@ -107,6 +115,8 @@ pub enum Reply {
     Gather(GatherReply),
     /// How far the node is.
     Participation(Box<Participation>),
+    /// The checksums; `None` when the node does not answer.
+    Checksums(Option<ChecksumPage>),
 }
 
 /// Nodes in one reply: the largest fit into a frame.

@@ -183,9 +183,12 @@ pub(crate) struct PoolUndrain {
 /// Arguments of `pool verify`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct PoolVerify {
-    /// How long to wait for the nodes.
-    #[arg(long, value_name = "SECONDS", default_value_t = 60.0)]
-    pub(crate) timeout: f64,
+    /// Have every node read the content of its copies, too, and compare those of each object.
+    #[arg(long)]
+    pub(crate) deep: bool,
+    /// How long to wait for the nodes (default: 60, and as long as it takes to read the contents).
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) timeout: Option<f64>,
 }
 
 /// Arguments of `pool dev`.

@@ -1,5 +1,6 @@
 //! The bytes of messages are a format: nodes of different versions must agree on them.
 
+use plasmon_proto::pool_checksum::{BegunChecksum, CHECKSUMS_PER_PAGE, CopyChecksum};
 use plasmon_proto::pool_listing::ListedObject;
 use plasmon_proto::{Name, ObjectId};
 
@@ -82,7 +83,19 @@ fn messages() -> Vec<Message> {
         gather(1),
         Message::GatherRefused { transfer, missing: vec![0, 300] },
         Message::Noted { id, birth },
+        Message::Checksum { question, query: checksum_query() },
+        Message::Checksummed { question, page: checksum_page(1) },
     ]
+}
+
+fn checksum_query() -> ChecksumQuery {
+    let begun = BegunChecksum { id: id(), birth: birth(), bytes: 300, crc: 5 };
+    ChecksumQuery { after: None, begun: Some(begun) }
+}
+
+fn checksum_page(copies: usize) -> ChecksumPage {
+    let copy = CopyChecksum { id: id(), birth: birth(), bytes: 300, crc: Some(5), name: None };
+    ChecksumPage { copies: vec![copy; copies], next: Some(checksum_query()) }
 }
 
 fn region_id() -> ObjectId {
@@ -212,6 +225,8 @@ fn the_bytes_of_messages_stay_as_they_are() {
         format!("2a0a01{id}0203040103ac02"),
         "2b0a0200ac02".to_owned(),
         format!("2c{id}020304"),
+        format!("2d090001{id}020304ac0205"),
+        format!("2e0901{id}020304ac020105000100") + "01" + id + "020304ac0205",
     ];
     assert_eq!(messages().len(), golden.len());
     for (message, golden) in messages().into_iter().zip(golden) {
@@ -318,6 +333,14 @@ fn lists_and_numbers_at_and_past_their_limits() {
     let verified = |nodes| Message::Verified { question: QuestionNo(1), tally: tally(nodes) };
     assert_eq!(check(verified(NODES_MAX)), Ok(()));
     assert!(check(verified(NODES_MAX + 1)).is_err());
+    let checksums = |copies| {
+        let page = checksum_page(copies);
+        Message::Checksummed { question: QuestionNo(1), page }
+    };
+    assert_eq!(check(checksums(CHECKSUMS_PER_PAGE)), Ok(()));
+    assert!(check(checksums(CHECKSUMS_PER_PAGE + 1)).is_err());
+    let query = ChecksumQuery { after: Some(id), ..checksum_query() };
+    assert!(check(Message::Checksum { question: QuestionNo(1), query }).is_err());
     let most = envelope(vec![Message::Unwatch { id }; MESSAGES_MAX]);
     assert_eq!(most.check(), Ok(()));
     let more = envelope(vec![Message::Unwatch { id }; MESSAGES_MAX + 1]);

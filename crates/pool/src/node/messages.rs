@@ -65,6 +65,11 @@ impl Node {
             Message::List { .. } | Message::Listed { .. } => {
                 self.listing(now, (from, is_current), message);
             }
+            Message::Checksum { .. } | Message::Checksummed { .. } => {
+                if is_current {
+                    self.checksum_message(now, from, message);
+                }
+            }
             Message::Watch { .. } | Message::Watching { .. } | Message::Noticed { .. } => {
                 self.notice(now, (from, incarnation), is_current, message);
             }

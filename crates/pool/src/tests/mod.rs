@@ -1,5 +1,6 @@
 //! Tests of a whole node and of many.
 
+mod checksums;
 mod drains;
 mod history;
 mod homed;

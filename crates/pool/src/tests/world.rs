@@ -7,6 +7,7 @@ use std::sync::Arc;
 use plasmon_cluster::leader::{Activation, Command, Leader, Observation};
 use plasmon_cluster::{Map, Member, Reach, ReachReport, Slot};
 use plasmon_proto::ObjectId;
+use plasmon_proto::pool_checksum::ChecksumPage;
 use plasmon_testkit::Random;
 
 use crate::config::Mutation;
@@ -112,6 +113,8 @@ pub(super) struct World {
     pub(super) listings: Listings,
     /// What nodes found when the pool was compared.
     pub(super) verified: BTreeMap<u64, Verified>,
+    /// Pages of checksums that nodes have answered with.
+    pub(super) checksummed: BTreeMap<u64, Option<ChecksumPage>>,
     pub(super) subscriptions: Subscriptions,
     queue: BinaryHeap<Reverse<(Mono, u64)>>,
     whats: BTreeMap<u64, What>,
@@ -166,6 +169,7 @@ impl World {
             places: BTreeMap::new(),
             listings: Listings::new(seed),
             verified: BTreeMap::new(),
+            checksummed: BTreeMap::new(),
             subscriptions: Subscriptions::default(),
             queue: BinaryHeap::new(),
             whats: BTreeMap::new(),
@@ -401,6 +405,8 @@ impl World {
                 }
             }
             Effect::Verified { .. }
+            | Effect::ReadCopies { .. }
+            | Effect::Checksummed { .. }
             | Effect::Place { .. }
             | Effect::ListHere { .. }
             | Effect::Listed { .. }
@@ -423,6 +429,12 @@ impl World {
     /// What a node answers to questions, or tells without one.
     fn note_answer(&mut self, at: usize, effect: Effect) -> Result<(), String> {
         match effect {
+            Effect::ReadCopies { peer, question, parts } => {
+                self.read_copies(at, (peer, question), &parts);
+            }
+            Effect::Checksummed { number, page } => {
+                self.checksummed.insert(number, page);
+            }
             Effect::Verified { number, verified } => {
                 self.verified.insert(number, verified);
             }

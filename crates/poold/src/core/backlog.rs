@@ -109,6 +109,8 @@ fn object_of(effect: &Effect) -> Option<ObjectId> {
         | Effect::SealRegion(_)
         | Effect::EndRegion(_)
         | Effect::Region { .. }
+        | Effect::ReadCopies { .. }
+        | Effect::Checksummed { .. }
         | Effect::Verified { .. } => None,
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, SyncSender};
 
+use plasmon_pool::event::CopyRead;
 use plasmon_pool::record::Place;
 use plasmon_pool::tally::Verified;
 use plasmon_proto::ObjectId;
@@ -10,6 +11,7 @@ use plasmon_proto::gather::{GatherReply, GatherRequest};
 use plasmon_proto::participation::Participation;
 use plasmon_proto::parts::{ReadReply, ReadRequest};
 
+use super::checksums::ChecksumQuestion;
 use super::listings::ListQuestion;
 use super::regions::RegionQuestion;
 use super::subscribers::Subscriber;
@@ -31,6 +33,10 @@ pub(super) enum Incoming {
     Verify(u64, SyncSender<Verified>),
     /// A program asks how far the node is with taking part.
     Participation(SyncSender<Participation>),
+    /// An operator asks for checksums of a node's copies.
+    Checksums(ChecksumQuestion),
+    /// A copy was read, by this number, or cannot be.
+    CopyRead(u64, Option<CopyRead>),
     /// A program subscribes.
     Subscribe(Subscriber),
     /// A program that subscribed is gone.

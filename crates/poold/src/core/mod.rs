@@ -18,6 +18,7 @@
 mod adoptions;
 mod assemblies;
 mod backlog;
+mod checksums;
 mod early;
 mod gathers;
 mod inbox;
@@ -48,9 +49,11 @@ use plasmon_proto::ObjectId;
 use plasmon_proto::gather::{GatherReply, GatherRequest};
 use plasmon_proto::participation::Participation;
 use plasmon_proto::parts::{ReadReply, ReadRequest};
+use plasmon_proto::pool_checksum::{ChecksumPage, ChecksumQuery};
 use plasmon_proto::pool_listing::ListQuery;
 use plasmon_proto::pool_notice::NamesFilter;
 
+use self::checksums::ChecksumQuestion;
 pub use self::inbox::Inbox;
 use self::inbox::Incoming;
 use self::listings::ListQuestion;
@@ -60,6 +63,7 @@ use self::run::{Core, Parts, STORE, Start, WAKER};
 pub use self::subscribers::Heard;
 use self::subscription::Numbers;
 pub use self::subscription::{Ended, PoolSubscription};
+use crate::checker::Checker;
 use crate::identity::Identity;
 use crate::membership::{self, Membership, Observer};
 use crate::movers::{DoneSink, Movers};
@@ -105,6 +109,7 @@ impl Asker {
     pub fn list(&self, query: ListQuery, without: Vec<Slot>, answer: SyncSender<Listing>) {
         self.inbox.put(Incoming::List(ListQuestion { query, without, answer }));
     }
+
     /// Has the whole pool compared. Without an answer the sender is dropped, as for [`Self::ask`].
     pub fn verify(&self, within_ms: u64, answer: SyncSender<Verified>) {
         self.inbox.put(Incoming::Verify(within_ms, answer));
@@ -114,6 +119,17 @@ impl Asker {
     /// sender is dropped.
     pub fn participation(&self, answer: SyncSender<Participation>) {
         self.inbox.put(Incoming::Participation(answer));
+    }
+
+    /// Asks a node for checksums of its copies; `None` when it does not answer. Without an answer
+    /// the sender is dropped, as for [`Self::ask`].
+    pub fn checksums(
+        &self,
+        node: Slot,
+        query: ChecksumQuery,
+        answer: SyncSender<Option<ChecksumPage>>,
+    ) {
+        self.inbox.put(Incoming::Checksums(ChecksumQuestion { node, query, answer }));
     }
 
     /// Subscribes to what happens to objects with such names; `None` when too many programs do.
@@ -212,6 +228,9 @@ impl Pool {
         let to_core = inbox.clone();
         let done: DoneSink = Arc::new(move |done| to_core.put(Incoming::Mover(done)));
         let movers = Movers::start(movers, &done)?;
+        let to_core = inbox.clone();
+        let read = Arc::new(move |number, read| to_core.put(Incoming::CopyRead(number, read)));
+        let checker = Checker::new(read);
         let store = store(inbox.clone());
         if let Some(descriptor) = store.descriptor() {
             poll.add(descriptor, STORE, Interest::Read)?;
@@ -222,7 +241,7 @@ impl Pool {
         let membership = Membership::start(membership, identity, sink)?;
         let observer = membership.observer();
         let core = Core::new(
-            Parts { poll, waker, receiver, membership, movers, store },
+            Parts { poll, waker, receiver, membership, movers, checker, store },
             Start { listener: Some(listener), name, token, boot, capacity_bytes, suspect_ms },
         );
         let run = move || core.run();

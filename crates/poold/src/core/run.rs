@@ -17,6 +17,7 @@ use plasmon_pool::{Call, Config, Effect, Event, Mono, Node};
 use super::adoptions::Adoptions;
 use super::assemblies::Assemblies;
 use super::backlog::Backlog;
+use super::checksums::Checksums;
 use super::early::Early;
 use super::gathers::Gathers;
 use super::inbox::Incoming;
@@ -27,6 +28,7 @@ use super::peers::Peers;
 use super::reads::Reads;
 use super::regions::Regions;
 use super::subscribers::Subscribers;
+use crate::checker::Checker;
 use crate::clock::now_us;
 use crate::links::{self, Links};
 use crate::membership::{self, Membership};
@@ -36,6 +38,7 @@ use crate::store::{LandingRequest, SealOptions, Store, StoreEvent};
 
 mod adoptions;
 mod answers;
+mod checksums;
 mod landed;
 mod parts;
 mod peers;
@@ -78,6 +81,7 @@ pub(super) struct Parts {
     pub(super) receiver: Receiver<Incoming>,
     pub(super) membership: Membership,
     pub(super) movers: Movers,
+    pub(super) checker: Checker,
     pub(super) store: Box<dyn Store>,
 }
 
@@ -96,6 +100,8 @@ pub(super) struct Core {
     start: Start,
     membership: Membership,
     movers: Movers,
+    checker: Checker,
+    checksums: Checksums,
     store: Box<dyn Store>,
     landings: Landings,
     backlog: Backlog,
@@ -132,7 +138,7 @@ pub(super) struct Core {
 
 impl Core {
     pub(super) fn new(parts: Parts, start: Start) -> Self {
-        let Parts { poll, waker, receiver, membership, movers, store } = parts;
+        let Parts { poll, waker, receiver, membership, movers, checker, store } = parts;
         let peers = Peers::new(start.suspect_ms);
         Self {
             adoptions: Adoptions::default(),
@@ -142,6 +148,8 @@ impl Core {
             start,
             membership,
             movers,
+            checker,
+            checksums: Checksums::default(),
             store,
             landings: Landings::default(),
             backlog: Backlog::default(),
@@ -291,6 +299,8 @@ impl Core {
             Incoming::Verify(within_ms, answer) => self.verify(within_ms, answer),
             // The connection may have ended; it has room for its answer.
             Incoming::Participation(answer) => _ = answer.try_send(self.participation()),
+            Incoming::Checksums(question) => self.ask_checksums(question),
+            Incoming::CopyRead(number, read) => self.copy_read(number, read),
             Incoming::Subscribe(subscriber) => self.subscribe(subscriber),
             Incoming::Unsubscribe(number) => {
                 if self.subscribers.remove(number) {
@@ -330,6 +340,9 @@ impl Core {
             StoreEvent::Call(call) => self.step(Event::Local(call)),
             StoreEvent::Opened(number, source) if self.assemblies.has(number) => {
                 self.assemble(number, source);
+            }
+            StoreEvent::Opened(number, source) if self.checksums.has(number) => {
+                self.read_copy(number, source);
             }
             StoreEvent::Opened(number, source) => match self.openings.opened(number, source) {
                 Some(Opened::Serve(serve)) => self.movers.serve(serve),
@@ -533,6 +546,9 @@ impl Core {
                 let number = self.listings.begin(peer, question);
                 self.store.list(number, query);
             }
+            Effect::ReadCopies { peer, question, parts } => {
+                self.read_copies((peer, question), parts);
+            }
             Effect::Describe { number, id, birth } => self.store.describe(number, &id, birth),
             Effect::Allocate { .. }
             | Effect::WriteRegion { .. }
@@ -545,6 +561,7 @@ impl Core {
             Effect::Place { .. }
             | Effect::Listed { .. }
             | Effect::Verified { .. }
+            | Effect::Checksummed { .. }
             | Effect::Subscribed { .. }
             | Effect::Notice(_)
             | Effect::NoticesLost

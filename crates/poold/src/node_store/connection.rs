@@ -89,6 +89,8 @@ pub(super) enum Purpose {
     Check(ExtentId),
     /// Where a copy is, and its pin.
     Open(OpenRequest),
+    /// The file of a copy, if it is spilled.
+    OpenFile(OpenRequest),
     /// The extent of a copy that is pinned.
     Map(OpenRequest, Pin, Location),
     /// A page of a namespace.

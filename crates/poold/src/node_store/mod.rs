@@ -9,7 +9,7 @@
 //! * [`connection`]: one connection, and requests by number. [`reader`]: what comes over it.
 //! * [`maps`]: extents that are mapped here, to read from and to write to.
 //! * [`shown`]: the index of the store, where the copies are found that its clients can see.
-//! * [`copies`]: a pinned copy that is sent from where it lies.
+//! * [`copies`]: a pinned copy that is sent from where it lies. [`files`]: one that is spilled.
 //! * [`parts`]: local objects with parts of what is elsewhere.
 //! * [`regions`]: objects under construction that all nodes write.
 //!
@@ -20,6 +20,7 @@
 
 mod connection;
 mod copies;
+mod files;
 mod maps;
 mod parts;
 mod reader;
@@ -89,6 +90,30 @@ impl NodeStore {
     fn send(&mut self, request: &Request, purpose: Purpose) {
         self.flush();
         self.connection.send(request, purpose);
+    }
+
+    /// Looks for a copy in the index; what the store is to be asked for if it is not found there.
+    fn look_for(&mut self, (number, id, birth): (u64, ObjectId, Birth)) -> Option<OpenRequest> {
+        // Before the node has its slot no copy is one that another node can want.
+        let here = self.here.unwrap_or(Origin { slot: Slot(u16::MAX), boot: 0 });
+        let open = OpenRequest { number, id, birth, here };
+        match self.connection.look(&open) {
+            Look::Pinned(view) => {
+                if let Some(copy) = PinnedCopy::new(View::Shown(view), &open) {
+                    let opened = StoreEvent::Opened(number, Some(Arc::new(copy)));
+                    self.answers.push_back(opened);
+                    return None;
+                }
+            }
+            Look::Unmapped(extent) => {
+                let request = Request::Extents { extents: vec![extent], write: false };
+                self.send(&request, Purpose::MapShown(open, extent));
+                return None;
+            }
+            Look::TableChanged => self.send(&Request::Index, Purpose::Index),
+            Look::Missing => {}
+        }
+        Some(open)
     }
 
     fn send_told(&self, told: Vec<Told>) {
@@ -224,25 +249,16 @@ impl Store for NodeStore {
     }
 
     fn open(&mut self, number: u64, id: &ObjectId, birth: Birth) {
-        // Before the node has its slot no copy is one that another node can want.
-        let here = self.here.unwrap_or(Origin { slot: Slot(u16::MAX), boot: 0 });
-        let open = OpenRequest { number, id: *id, birth, here };
-        match self.connection.look(&open) {
-            Look::Pinned(view) => {
-                if let Some(copy) = PinnedCopy::new(View::Shown(view), &open) {
-                    let opened = StoreEvent::Opened(number, Some(Arc::new(copy)));
-                    return self.answers.push_back(opened);
-                }
-            }
-            Look::Unmapped(extent) => {
-                let request = Request::Extents { extents: vec![extent], write: false };
-                return self.send(&request, Purpose::MapShown(open, extent));
-            }
-            Look::TableChanged => self.send(&Request::Index, Purpose::Index),
-            Look::Missing => {}
+        if let Some(open) = self.look_for((number, *id, birth)) {
+            self.flush();
+            self.connection.ask_open(open);
         }
-        self.flush();
-        self.connection.ask_open(open);
+    }
+
+    fn open_in_place(&mut self, number: u64, id: &ObjectId, birth: Birth) {
+        if let Some(open) = self.look_for((number, *id, birth)) {
+            self.send(&Request::OpenSpilled { id: *id }, Purpose::OpenFile(open));
+        }
     }
 
     fn list(&mut self, number: u64, query: ListQuery) {

@@ -14,6 +14,7 @@ use plasmon_shm::map::ReadMap;
 
 use super::connection::{OpenRequest, Pin, Purpose, StoreConnection};
 use super::copies::{PinnedCopy, View};
+use super::files::SpilledCopy;
 use super::maps::LandedMemory;
 use super::parts::tail_of;
 use super::shown::Look;
@@ -113,6 +114,7 @@ impl Reader {
                 Some(Ok(location)) => self.located(open, location),
                 _ => self.opened(open, None),
             },
+            (Purpose::OpenFile(open), reply) => self.file_opened(open, &reply, fds),
             (Purpose::Map(open, pin, location), Reply::Extents(sizes)) => {
                 let place = sizes.into_iter().next().flatten().zip(fds.into_iter().next());
                 let map = place.and_then(|(bytes, fd)| {
@@ -194,6 +196,18 @@ impl Reader {
                 Some(copy) => self.opened(open, Some(Arc::new(copy))),
                 None => self.connection.ask_open(open),
             },
+            _ => self.connection.ask_open(open),
+        }
+    }
+
+    /// The file of a spilled copy is open. Any other answer says that the copy is in memory, has
+    /// just been moved, is withheld, or cannot be opened now: then the store is asked for it.
+    fn file_opened(&mut self, open: OpenRequest, reply: &Reply, fds: Vec<OwnedFd>) {
+        match (reply, fds.into_iter().next()) {
+            (Reply::SpillFile(about), Some(file)) => {
+                let copy = SpilledCopy::new(file, *about, open);
+                self.opened(open, Some(Arc::new(copy)));
+            }
             _ => self.connection.ask_open(open),
         }
     }

@@ -1,11 +1,14 @@
 //! What the store of a node answers by itself.
 
+use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
 
 use plasmon_pool::Birth;
+use plasmon_proto::Code;
 use plasmon_proto::frame::{decode_request, encode_reply};
 use plasmon_proto::message::{
-    Access, ExtentId, Hello, IndexTable, MissingClaims, Placement, Reply, Request, Welcome,
+    Access, ExtentId, Failure, Hello, IndexTable, MissingClaims, Placement, Reply, Request,
+    SpillFile, Welcome,
 };
 use plasmon_proto::object::{
     Attributes, Durability, Level, ObjectMeta, ObjectState, PoolAttributes,
@@ -257,6 +260,69 @@ fn what_the_index_does_not_show_is_asked_for() {
         }
     };
     assert_eq!(asked, Request::Get { ids: vec![pooled(4)] });
+}
+
+/// The file of an object that was made here with this serial, and what the store says of it.
+fn spilled(serial: u64, content: &[u8]) -> (SpillFile, OwnedFd) {
+    let (copies, copies_min, class) = (1, 1, Durability::Memory);
+    let pool = PoolAttributes { copies, copies_min, class, origin: None, serial };
+    let attributes = Attributes { pool: Some(pool), ..Attributes::default() }.encode();
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(&[b"head", content, &attributes].concat()).unwrap();
+    let (data, attributes) = (content.len() as u64, attributes.len() as u64);
+    let sizes = Sizes { data, metadata: 0, attributes };
+    let about = SpillFile { serial: 1, offset: 4, sizes, traits: Traits::default() };
+    (about, file.into())
+}
+
+#[test]
+fn a_spilled_copy_is_read_in_its_file() {
+    let (daemon, mut store) = ShownStore::new();
+    let mut open = |number: u64, serial: u64, answer: (Reply, Vec<OwnedFd>)| {
+        store.open_in_place(number, &pooled(1), born(serial));
+        let (asked, request) = daemon.hear();
+        assert_eq!(request, Request::OpenSpilled { id: pooled(1) });
+        daemon.answer(asked, &answer.0, &answer.1);
+        if matches!(answer.0, Reply::SpillFile(_)) {
+            return next_event(&mut store);
+        }
+        // It was brought back, is withheld, or cannot be opened: the store is asked for it.
+        let mut events = Vec::new();
+        let asked = loop {
+            assert!(store.receive(&mut events) && events.is_empty());
+            if let Some(asked) = daemon.hear_now() {
+                break asked;
+            }
+        };
+        assert_eq!(asked, Request::Get { ids: vec![pooled(1)] });
+        None
+    };
+    let file = |serial, content: &[u8]| {
+        let (about, file) = spilled(serial, content);
+        (Reply::SpillFile(about), vec![file])
+    };
+    let source = |event| match event {
+        Some(StoreEvent::Opened(7, Some(source))) => source,
+        other => panic!("{other:?}"),
+    };
+    let copy = source(open(7, 11, file(11, b"content")));
+    assert!(!copy.is_in_memory() && copy.part(0, 1).is_empty());
+    let mut bytes = Vec::new();
+    assert!(copy.gather(2, 3, &mut bytes));
+    assert_eq!(bytes, b"nte");
+    assert!(!copy.gather(2, copy.bytes() as usize, &mut bytes), "beyond its end");
+    // Of another incarnation nothing is read, nor from a file that is too short.
+    assert!(!source(open(7, 12, file(11, b"content"))).gather(0, 1, &mut bytes));
+    let (about, _) = spilled(11, b"content");
+    let short = (Reply::SpillFile(about), vec![spilled(11, b"").1]);
+    assert!(!source(open(7, 11, short)).gather(0, 1, &mut bytes));
+    for reply in [
+        Reply::States(vec![ObjectState::Sealed]),
+        Reply::States(vec![ObjectState::Absent]),
+        Reply::Failed(Failure::of(Code::LimitReached)),
+    ] {
+        assert!(open(7, 11, (reply, Vec::new())).is_none());
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "in a test the panic is the report")]
 
 mod adoption;
+mod contents;
 mod deletes;
 mod disk;
 mod drain;

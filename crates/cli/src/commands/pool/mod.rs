@@ -14,12 +14,14 @@
 
 mod checks;
 mod child;
+mod contents;
 mod dev;
 mod drain;
 mod etcd;
 mod forget;
 mod joining;
 mod membership;
+mod names;
 mod node;
 mod nodes;
 mod orders;

@@ -1,43 +1,49 @@
 //! `plasmon pool verify`: compares all records of the pool with all copies.
 
-use std::collections::BTreeMap;
+use std::time::Duration;
 
 use anyhow::{Result, bail};
-use plasmon_client::Client;
-use plasmon_proto::pool::Slot;
-use plasmon_proto::pool_admin::{PoolNode, Verification, VerifiedNode};
+use plasmon_client::{Client, ContentComparison};
+use plasmon_proto::pool_admin::{Verification, VerifiedNode};
 use serde_json::{Value, json};
 
+use super::contents;
+use super::names::Names;
 use crate::arguments::PoolVerify;
 use crate::output::{Output, Paint, bytes, count};
 use crate::target;
 
+/// How long the records may take to be compared.
+const RECORDS_WITHIN: Duration = Duration::from_secs(60);
+
 /// Compares them, and fails when the pool is not whole.
 pub(super) fn verify(store: &Client, order: &PoolVerify, output: &Output) -> Result<()> {
-    let within = target::seconds("--timeout", order.timeout)?;
-    let found = store.pool_verify(within)?;
+    let within = order.timeout.map(|timeout| target::seconds("--timeout", timeout)).transpose()?;
+    let found = store.pool_verify(within.unwrap_or(RECORDS_WITHIN))?;
+    let contents = match order.deep {
+        true => Some(contents::compare(store, within.unwrap_or(Duration::MAX), output)?),
+        false => None,
+    };
     let names = Names::of(&store.pool_nodes()?);
-    output.value(&document(&found, &names)?, || text(&found, &names, output))?;
+    let document = document(&found, contents.as_ref(), &names)?;
+    output.value(&document, || {
+        let contents = contents.iter().map(|contents| contents::text(contents, &names, output));
+        [text(&found, &names, output)].into_iter().chain(contents).collect::<Vec<_>>().join("\n")
+    })?;
     if !found.is_whole() {
         bail!("the pool is not whole: {}", problems(&found, &names).join("; "));
+    }
+    if let Some(contents) = contents.filter(|contents| !contents.is_right()) {
+        bail!("contents are not right: {}", contents::problems(&contents, &names).join("; "));
     }
     Ok(())
 }
 
-/// What the nodes are called.
-struct Names(BTreeMap<Slot, String>);
-
-impl Names {
-    fn of(nodes: &[PoolNode]) -> Self {
-        Self(nodes.iter().map(|node| (node.slot, node.name.clone())).collect())
-    }
-
-    fn name(&self, slot: Slot) -> String {
-        self.0.get(&slot).cloned().unwrap_or_else(|| format!("slot {slot}"))
-    }
-}
-
-fn document(found: &Verification, names: &Names) -> Result<Value> {
+fn document(
+    found: &Verification,
+    contents: Option<&ContentComparison>,
+    names: &Names,
+) -> Result<Value> {
     let mut document = serde_json::to_value(found)?;
     document["whole"] = json!(found.is_whole());
     for (node, value) in
@@ -47,6 +53,9 @@ fn document(found: &Verification, names: &Names) -> Result<Value> {
     }
     let unanswered = found.unanswered.iter().map(|slot| names.name(*slot));
     document["unanswered"] = unanswered.collect();
+    if let Some(contents) = contents {
+        document["contents"] = contents::document(contents, names);
+    }
     Ok(document)
 }
 
@@ -120,6 +129,8 @@ fn problems(found: &Verification, names: &Names) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use plasmon_proto::pool::Slot;
+
     use super::*;
 
     #[test]
@@ -132,7 +143,7 @@ mod tests {
             nodes: vec![node],
             ..Verification::default()
         };
-        let names = Names(BTreeMap::from([(Slot(1), "b".to_owned())]));
+        let names = Names::named(&[(1, "b")]);
         assert!(well.is_whole());
         assert_eq!(problems(&well, &names), Vec::<String>::new());
         let wrong = VerifiedNode { missing: 1, unrecorded: 2, ..node };
@@ -148,7 +159,7 @@ mod tests {
             let problems = problems(&ill, &names);
             assert!(problems[0].contains(said), "{problems:?}");
         }
-        let document = document(&well, &names).unwrap();
+        let document = document(&well, None, &names).unwrap();
         assert_eq!(
             (&document["whole"], &document["nodes"][0]["name"]),
             (&true.into(), &"b".into())

@@ -23,6 +23,7 @@ impl Core {
                     let _ = answer.try_send(verified);
                 }
             }
+            Effect::Checksummed { number, page } => self.checksums.answer(number, page),
             Effect::Subscribed { number } => self.subscribers.subscribed(number),
             Effect::Notice(notice) => self.subscribers.notice(&notice),
             Effect::NoticesLost => self.subscribers.lost(),

@@ -1,0 +1,297 @@
+//! Comparing the contents of the copies of a pool: every node reads its own, and what they found is
+//! put side by side.
+//!
+//! ```text
+//!   node a ── page ──┐
+//!   node b ── page ──┼──► in the order of ids, as far as all nodes are ──► same, or differing
+//!   node c ── page ──┘
+//! ```
+//!
+//! Each node has a connection of its own, so that the nodes read at the same time. A node that does
+//! not answer is named, and the others are compared without it.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::path::Path;
+use std::time::Duration;
+
+use plasmon_proto::pool::{Birth, Slot};
+use plasmon_proto::pool_admin::{NodeState, PoolNode, Reply, Request};
+use plasmon_proto::pool_checksum::{ChecksumPage, ChecksumQuery, CopyChecksum};
+use plasmon_proto::{Code, Name, ObjectId};
+use plasmon_shm::deadline::Deadline;
+
+use crate::client::Client;
+use crate::error::{Error, Result};
+use crate::interrupt;
+use crate::pool::Door;
+
+const COMPARING: &str = "having the contents of the pool compared";
+
+/// Objects whose copies differ that are described; of others only the number is.
+pub const DIFFERENCES_MAX: usize = 10_000;
+
+/// What was found when the contents of all copies of a pool were compared.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ContentComparison {
+    /// Copies that were read.
+    pub copies: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Objects with several copies that are all the same.
+    pub same: u64,
+    /// Objects of which one copy was found: there is nothing to compare it with.
+    pub single: u64,
+    /// Objects whose copies differ.
+    pub differing: u64,
+    /// Copies that their nodes could not read.
+    pub unreadable: u64,
+    /// The objects with such copies, in the order of their ids; at most [`DIFFERENCES_MAX`].
+    pub differences: Vec<ContentDifference>,
+    /// Nodes whose copies were not read, or not all of them.
+    pub unanswered: Vec<Slot>,
+}
+
+/// An object whose copies differ, or cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContentDifference {
+    /// The object.
+    pub id: ObjectId,
+    /// What it is called, if it has a name.
+    pub name: Option<Name>,
+    /// Its copies.
+    pub copies: Vec<ContentCopy>,
+}
+
+/// A copy as its node has read it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ContentCopy {
+    /// The node.
+    pub slot: Slot,
+    /// Bytes of data and metadata.
+    pub bytes: u64,
+    /// Their CRC32C; `None` where they cannot be read.
+    pub crc: Option<u32>,
+}
+
+/// How far a comparison is.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ContentProgress {
+    /// Which part of all ids is compared, between 0 and 1.
+    pub part: f64,
+    /// Copies that were read.
+    pub copies: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+impl ContentComparison {
+    /// Whether all copies were read, and no two of an object differ.
+    pub fn is_right(&self) -> bool {
+        (self.differing, self.unreadable) == (0, 0) && self.unanswered.is_empty()
+    }
+}
+
+impl Client {
+    /// Has every node of the pool read the copies that its programs can see, and compares those of
+    /// each object with one another. Nothing is changed, and what is spilled stays on its disk.
+    /// `progress` is told now and then. [`Code::TimedOut`] when it takes longer than `within`,
+    /// which may be [`Duration::MAX`].
+    pub fn pool_compare(
+        &self,
+        within: Duration,
+        mut progress: impl FnMut(ContentProgress),
+    ) -> Result<ContentComparison> {
+        let nodes = self.pool_nodes()?;
+        let mut sides = Vec::new();
+        let mut found = ContentComparison::default();
+        for PoolNode { slot, state, .. } in nodes {
+            match state {
+                NodeState::Up | NodeState::Draining | NodeState::Drained => {
+                    sides.push(Side::open(self.socket(), slot)?);
+                }
+                NodeState::Down => found.unanswered.push(slot),
+                NodeState::Out => {}
+            }
+        }
+        let deadline = Deadline::after(within);
+        while sides.iter().any(|side| side.query.is_some()) {
+            interrupt::check(COMPARING)?;
+            if deadline.is_past() {
+                return Err(Error::new(Code::TimedOut, COMPARING));
+            }
+            read_pages(self.socket(), &mut sides, &mut found)?;
+            found.compare(&mut sides);
+            progress(found.progress(&sides));
+        }
+        Ok(found)
+    }
+}
+
+/// One node.
+#[derive(Debug)]
+struct Side {
+    slot: Slot,
+    door: Door,
+    /// What was read, and not compared.
+    copies: VecDeque<CopyChecksum>,
+    /// Where its next page begins; `None` after the last.
+    query: Option<ChecksumQuery>,
+    requests: u64,
+}
+
+impl Side {
+    fn open(store: &Path, slot: Slot) -> Result<Self> {
+        let door = Door::open(store, COMPARING)?;
+        let query = Some(ChecksumQuery::default());
+        Ok(Self { slot, door, copies: VecDeque::new(), query, requests: 0 })
+    }
+
+    /// Asks for the next page, if what is here has been compared.
+    fn ask(&mut self) -> Result<bool> {
+        let Some(query) = self.query.filter(|_| self.copies.is_empty()) else { return Ok(false) };
+        self.requests += 1;
+        self.door.send(self.requests, &Request::Checksums { node: self.slot, query })?;
+        Ok(true)
+    }
+
+    /// The page that was asked for; `None` when the node does not answer.
+    fn receive(&self, store: &Path) -> Result<Option<ChecksumPage>> {
+        self.door.await_reply(store)?;
+        match self.door.receive()? {
+            (number, Reply::Checksums(page)) if number == self.requests => Ok(page),
+            _ => Err(Error::unexpected(COMPARING)),
+        }
+    }
+}
+
+/// Has all nodes read on at the same time whose copies are compared so far.
+fn read_pages(store: &Path, sides: &mut [Side], found: &mut ContentComparison) -> Result<()> {
+    let mut asked = Vec::new();
+    for side in sides {
+        if side.ask()? {
+            asked.push(side);
+        }
+    }
+    for side in asked {
+        let query = side.query.take().unwrap_or_default();
+        match side.receive(store)? {
+            Some(page) if query.is_answered_by(&page) => {
+                side.copies = page.copies.into();
+                side.query = page.next;
+            }
+            _ => found.unanswered.push(side.slot),
+        }
+    }
+    Ok(())
+}
+
+impl ContentComparison {
+    /// Compares as far as all nodes have read.
+    fn compare(&mut self, sides: &mut [Side]) {
+        let end = frontier(sides);
+        let mut by_object: BTreeMap<(ObjectId, Birth), Vec<(Slot, CopyChecksum)>> = BTreeMap::new();
+        for side in sides {
+            let is_covered = |id: ObjectId| end.is_none_or(|end| Some(id) <= end);
+            while side.copies.front().is_some_and(|copy| is_covered(copy.id)) {
+                if let Some(copy) = side.copies.pop_front() {
+                    // Another incarnation under the same id is another object.
+                    by_object.entry((copy.id, copy.birth)).or_default().push((side.slot, copy));
+                }
+            }
+        }
+        for ((id, _), copies) in by_object {
+            self.add(id, &copies);
+        }
+    }
+
+    fn progress(&self, sides: &[Side]) -> ContentProgress {
+        let part = frontier(sides).map_or(1.0, |end| end.map_or(0.0, position));
+        ContentProgress { part, copies: self.copies, bytes: self.bytes }
+    }
+
+    /// Adds the copies of one incarnation of an object.
+    fn add(&mut self, id: ObjectId, copies: &[(Slot, CopyChecksum)]) {
+        let read: Vec<(u32, u64)> =
+            copies.iter().filter_map(|(_, copy)| Some((copy.crc?, copy.bytes))).collect();
+        let unreadable = copies.len() - read.len();
+        self.copies += read.len() as u64;
+        self.bytes += read.iter().map(|(_, bytes)| bytes).sum::<u64>();
+        self.unreadable += unreadable as u64;
+        let is_same = read.windows(2).all(|two| two[0] == two[1]);
+        match (is_same, read.len()) {
+            (false, _) => self.differing += 1,
+            (true, 0) => {}
+            (true, 1) => self.single += 1,
+            (true, _) => self.same += 1,
+        }
+        if (!is_same || unreadable > 0) && self.differences.len() < DIFFERENCES_MAX {
+            let name = copies.iter().find_map(|(_, copy)| copy.name.clone());
+            let copies = copies.iter().map(|(slot, copy)| {
+                let (slot, bytes, crc) = (*slot, copy.bytes, copy.crc);
+                ContentCopy { slot, bytes, crc }
+            });
+            let copies = copies.collect();
+            self.differences.push(ContentDifference { id, name, copies });
+        }
+    }
+}
+
+/// Up to which id all nodes have read their copies; `None`: all of them.
+fn frontier(sides: &[Side]) -> Option<Option<ObjectId>> {
+    sides.iter().filter_map(|side| side.query).map(|query| query.after).min()
+}
+
+/// Where an id lies among all, between 0 and 1: they are evenly distributed.
+fn position(id: ObjectId) -> f64 {
+    let first = id.as_bytes().first_chunk().copied().map_or(0, u32::from_be_bytes);
+    f64::from(first) / f64::from(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn copy(crc: Option<u32>, bytes: u64) -> CopyChecksum {
+        let birth = Birth { slot: Slot(1), boot: 2, serial: 3 };
+        CopyChecksum { id: id(1), birth, bytes, crc, name: None }
+    }
+
+    fn id(number: u8) -> ObjectId {
+        ObjectId::pooled([number; 12], None)
+    }
+
+    #[test]
+    fn copies_are_the_same_or_named() {
+        let mut found = ContentComparison::default();
+        let mut add = |number, crcs: &[Option<u32>]| {
+            let copies = crcs.iter().enumerate().map(|(at, crc)| (Slot(at as u16), copy(*crc, 5)));
+            found.add(id(number), &copies.collect::<Vec<_>>());
+            found.clone()
+        };
+        add(1, &[Some(7), Some(7), Some(7)]);
+        let well = add(2, &[Some(7)]);
+        assert_eq!((well.same, well.single, well.copies, well.bytes), (1, 1, 4, 20));
+        assert!(well.is_right() && well.differences.is_empty());
+        let ill = add(3, &[Some(7), Some(8), Some(7)]);
+        assert_eq!((ill.differing, ill.same, ill.differences[0].id), (1, 1, id(3)));
+        let crcs: Vec<_> = ill.differences[0].copies.iter().map(|copy| copy.crc).collect();
+        assert_eq!(crcs, [Some(7), Some(8), Some(7)]);
+        let ill = add(4, &[None, Some(8), Some(8)]);
+        assert_eq!((ill.unreadable, ill.same, ill.differing, ill.differences.len()), (1, 2, 1, 2));
+        let ill = add(5, &[None]);
+        assert_eq!((ill.unreadable, ill.single, ill.differences.len()), (2, 1, 3));
+        assert!(!ill.is_right());
+        found.differences.clear();
+        found.add(id(6), &[(Slot(1), copy(Some(1), 5)), (Slot(2), copy(Some(1), 6))]);
+        assert_eq!((found.differing, found.differences.len()), (2, 1), "of other lengths");
+        found.differences = vec![found.differences[0].clone(); DIFFERENCES_MAX];
+        found.add(id(7), &[(Slot(1), copy(None, 5))]);
+        assert_eq!((found.unreadable, found.differences.len()), (3, DIFFERENCES_MAX));
+    }
+
+    #[test]
+    fn the_position_of_an_id_says_how_far_it_is() {
+        assert!(position(id(0)) < 0.01 && position(id(255)) > 0.99);
+        assert!((position(id(128)) - 0.5).abs() < 0.01);
+    }
+}
