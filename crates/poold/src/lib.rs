@@ -17,7 +17,8 @@
 //!   disk.
 //! * `links`: control lanes to the other nodes, and connecting again. `movers`: the threads that
 //!   move content over bulk lanes.
-//! * `checker`: the thread that reads copies for checksums.
+//! * `checker`: the thread that reads copies for checksums. `loader`: the one that reads parts of
+//!   spilled copies.
 //! * [`store`] and [`memory`]: what is needed of the node's store, narrow, so that a double can
 //!   stand for it. [`node_store`]: the real one, over the socket of `plasmond`.
 //! * `program` and `arguments`: the program that `plasmond` starts.
@@ -35,6 +36,7 @@ pub mod core;
 pub mod door;
 pub mod identity;
 mod links;
+mod loader;
 pub mod membership;
 pub mod memory;
 mod movers;

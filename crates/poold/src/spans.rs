@@ -58,14 +58,22 @@ impl Source for Spans {
 
     fn gather(&self, offset: u64, bytes: usize, into: &mut Vec<u8>) -> bool {
         into.clear();
+        let mut gathered = Vec::new();
         for (place, count) in self.pieces(offset, bytes) {
-            let piece = self.source.part(place, count);
+            let mut piece = self.source.part(place, count);
+            if piece.len() != count && self.source.gather(place, count, &mut gathered) {
+                piece = &gathered;
+            }
             if piece.len() != count {
                 return false;
             }
             into.extend_from_slice(piece);
         }
         into.len() == bytes
+    }
+
+    fn is_in_memory(&self) -> bool {
+        self.source.is_in_memory()
     }
 }
 

@@ -1,8 +1,8 @@
 //! Parts of several copies that are put together for another node.
 //!
 //! What is wanted of each copy is copied as soon as the store has opened it, and the copy is let
-//! go: all parts together are one segment at most. So a node with a slow connection pins nothing,
-//! and of copies that the store has to bring back from its disk a few take memory at a time.
+//! go: all parts together are one segment at most. So a node with a slow connection pins nothing.
+//! Parts of spilled copies are read before (`loader.rs`).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -152,6 +152,11 @@ impl Assemblies {
     /// Whether a question to the store is of this kind.
     pub(super) fn has(&self, number: u64) -> bool {
         self.questions.contains_key(&number)
+    }
+
+    /// The parts that are wanted of a copy.
+    pub(super) fn spans(&self, number: u64) -> Option<&[Span]> {
+        self.questions.get(&number).map(|question| question.spans.as_slice())
     }
 
     /// The store has opened a copy, or does not have it any more.

@@ -16,6 +16,7 @@ use super::listings::ListQuestion;
 use super::regions::RegionQuestion;
 use super::subscribers::Subscriber;
 use crate::membership;
+use crate::memory::SharedSource;
 use crate::movers::Done;
 use crate::poll::Waker;
 use crate::store::StoreEvent;
@@ -37,6 +38,9 @@ pub(super) enum Incoming {
     Checksums(ChecksumQuestion),
     /// A copy was read, by this number, or cannot be.
     CopyRead(u64, Option<CopyRead>),
+    /// Parts of a spilled copy are in memory, by the number with which it was opened; or they
+    /// cannot be read.
+    Loaded(u64, Option<SharedSource>),
     /// A program subscribes.
     Subscribe(Subscriber),
     /// A program that subscribed is gone.

@@ -65,6 +65,7 @@ use self::subscription::Numbers;
 pub use self::subscription::{Ended, PoolSubscription};
 use crate::checker::Checker;
 use crate::identity::Identity;
+use crate::loader::Loader;
 use crate::membership::{self, Membership, Observer};
 use crate::movers::{DoneSink, Movers};
 use crate::poll::{Interest, Poll, Waker};
@@ -231,6 +232,9 @@ impl Pool {
         let to_core = inbox.clone();
         let read = Arc::new(move |number, read| to_core.put(Incoming::CopyRead(number, read)));
         let checker = Checker::new(read);
+        let to_core = inbox.clone();
+        let loaded = Arc::new(move |number, parts| to_core.put(Incoming::Loaded(number, parts)));
+        let loader = Loader::new(loaded);
         let store = store(inbox.clone());
         if let Some(descriptor) = store.descriptor() {
             poll.add(descriptor, STORE, Interest::Read)?;
@@ -241,7 +245,7 @@ impl Pool {
         let membership = Membership::start(membership, identity, sink)?;
         let observer = membership.observer();
         let core = Core::new(
-            Parts { poll, waker, receiver, membership, movers, checker, store },
+            Parts { poll, waker, receiver, membership, movers, checker, loader, store },
             Start { listener: Some(listener), name, token, boot, capacity_bytes, suspect_ms },
         );
         let run = move || core.run();

@@ -91,6 +91,12 @@ impl Openings {
         number
     }
 
+    /// The parts that are wanted of a copy, where the core sends them itself.
+    pub(super) fn spans_here(&self, number: u64) -> Option<&[Span]> {
+        let opening = self.pending.get(&number)?;
+        opening.spans.as_deref().filter(|_| matches!(opening.wanted, Wanted::Whole))
+    }
+
     /// The transfer ended.
     pub(super) fn end(&mut self, peer: Slot, transfer: TransferNo) {
         self.pending.retain(|_, opening| (opening.peer, opening.transfer) != (peer, transfer));

@@ -23,7 +23,7 @@ use super::gathers::Gathers;
 use super::inbox::Incoming;
 use super::landings::{Accepted, Ending, Landings};
 use super::listings::Listings;
-use super::openings::{Opened, Openings, Wanted};
+use super::openings::{Openings, Wanted};
 use super::peers::Peers;
 use super::reads::Reads;
 use super::regions::Regions;
@@ -31,6 +31,7 @@ use super::subscribers::Subscribers;
 use crate::checker::Checker;
 use crate::clock::now_us;
 use crate::links::{self, Links};
+use crate::loader::Loader;
 use crate::membership::{self, Membership};
 use crate::movers::{Done, Movers};
 use crate::poll::{Poll, Waker};
@@ -40,6 +41,7 @@ mod adoptions;
 mod answers;
 mod checksums;
 mod landed;
+mod openings;
 mod parts;
 mod peers;
 mod questions;
@@ -82,6 +84,7 @@ pub(super) struct Parts {
     pub(super) membership: Membership,
     pub(super) movers: Movers,
     pub(super) checker: Checker,
+    pub(super) loader: Loader,
     pub(super) store: Box<dyn Store>,
 }
 
@@ -101,6 +104,7 @@ pub(super) struct Core {
     membership: Membership,
     movers: Movers,
     checker: Checker,
+    loader: Loader,
     checksums: Checksums,
     store: Box<dyn Store>,
     landings: Landings,
@@ -138,7 +142,7 @@ pub(super) struct Core {
 
 impl Core {
     pub(super) fn new(parts: Parts, start: Start) -> Self {
-        let Parts { poll, waker, receiver, membership, movers, checker, store } = parts;
+        let Parts { poll, waker, receiver, membership, movers, checker, loader, store } = parts;
         let peers = Peers::new(start.suspect_ms);
         Self {
             adoptions: Adoptions::default(),
@@ -149,6 +153,7 @@ impl Core {
             membership,
             movers,
             checker,
+            loader,
             checksums: Checksums::default(),
             store,
             landings: Landings::default(),
@@ -301,6 +306,7 @@ impl Core {
             Incoming::Participation(answer) => _ = answer.try_send(self.participation()),
             Incoming::Checksums(question) => self.ask_checksums(question),
             Incoming::CopyRead(number, read) => self.copy_read(number, read),
+            Incoming::Loaded(number, parts) => self.opened(number, parts),
             Incoming::Subscribe(subscriber) => self.subscribe(subscriber),
             Incoming::Unsubscribe(number) => {
                 if self.subscribers.remove(number) {
@@ -338,22 +344,7 @@ impl Core {
             StoreEvent::Ready => return self.ready(),
             StoreEvent::Adoption(call) => self.adoption(call),
             StoreEvent::Call(call) => self.step(Event::Local(call)),
-            StoreEvent::Opened(number, source) if self.assemblies.has(number) => {
-                self.assemble(number, source);
-            }
-            StoreEvent::Opened(number, source) if self.checksums.has(number) => {
-                self.read_copy(number, source);
-            }
-            StoreEvent::Opened(number, source) => match self.openings.opened(number, source) {
-                Some(Opened::Serve(serve)) => self.movers.serve(serve),
-                Some(Opened::Whole { peer, transfer, bytes }) => {
-                    self.step(Event::Fetched { peer, transfer, bytes: Some(bytes) });
-                }
-                Some(Opened::Gone { peer, transfer }) => {
-                    self.step(Event::Fetched { peer, transfer, bytes: None });
-                }
-                None => {}
-            },
+            StoreEvent::Opened(number, source) => self.opened(number, source),
             StoreEvent::Listed(number, page) => {
                 if let Some((peer, question)) = self.listings.end(number) {
                     self.step(Event::ListedHere { peer, question, page });
@@ -528,13 +519,11 @@ impl Core {
             }
             Effect::Abandon(ticket) => self.end_landing(ticket, Ending::Abandon),
             Effect::Serve { peer, transfer, id, birth, spans, ranges } => {
-                let wanted = Wanted::Segments(ranges);
-                let number = self.openings.begin((peer, transfer), spans, wanted);
-                self.store.open(number, &id, birth);
+                let of = (peer, transfer);
+                self.open((id, birth), of, spans, Wanted::Segments(ranges));
             }
             Effect::Fetch { peer, transfer, id, birth, spans } => {
-                let number = self.openings.begin((peer, transfer), spans, Wanted::Whole);
-                self.store.open(number, &id, birth);
+                self.open((id, birth), (peer, transfer), spans, Wanted::Whole);
             }
             Effect::Fill { ticket, bytes } => self.landings.fill(ticket, &bytes.0),
             Effect::EndServe { peer, transfer } => {

@@ -1,16 +1,19 @@
 //! The contents of copies, compared: damage in memory and on a disk is found and named.
 
 use std::fs::{self, File, OpenOptions, Permissions};
+use std::ops::Range;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use plasmon_client::{ContentComparison, ContentDifference, ObjectId, ObjectState, PutOptions};
+use plasmon_client::{
+    ContentComparison, ContentDifference, ObjectId, ObjectState, PartsOf, PutOptions,
+};
 use plasmon_testkit::{Etcd, Random, build, until};
 use serde_json::Value;
 
-use crate::node::{LONG, Node, nodes};
+use crate::node::{LONG, NOW, Node, nodes};
 
 fn random_bytes(dice: &mut Random, bytes: usize) -> Vec<u8> {
     (0..bytes.div_ceil(8)).flat_map(|_| dice.word().to_le_bytes()).take(bytes).collect()
@@ -187,4 +190,41 @@ fn a_spilled_copy_is_read_in_its_file_and_stays_there() {
     let found = compare(&nodes[1]);
     assert_eq!((found.differing, found.unreadable, found.differences.len()), (0, 1, 1));
     assert_eq!(found.differences[0].copies.iter().filter(|copy| copy.crc.is_none()).count(), 1);
+}
+
+/// All of it was brought back in its holder for each part.
+#[test]
+fn parts_of_a_spilled_object_come_from_its_file() {
+    let Some(etcd) = Etcd::start() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let flags = ["--spill-dir", folder.path().to_str().unwrap()];
+    let nodes = [Node::start(&etcd, "node0", &flags), Node::start(&etcd, "node1", &[])];
+    nodes.iter().for_each(Node::wait_until_joined);
+    let content = random_bytes(&mut Random::new(4), 9_000_000);
+    let id = nodes[0].client.put(&content, &crate::named("@prod:spilled", 1)).unwrap();
+    fill(&nodes[0], &id);
+    let part = |range: &Range<u64>| &content[range.start as usize..range.end as usize];
+    // In a message, over a bulk lane, and many together.
+    for ranges in [
+        vec![3..20, 5_000_000..5_000_100],
+        vec![0..4_000_000, 4_000_000..9_000_000],
+        vec![1..3_000_000, 3_900_000..3_900_001, 4_000_000..8_999_999],
+    ] {
+        let pieces = nodes[1].client.pool_read(&id, &ranges, NOW).unwrap();
+        for (piece, range) in pieces.iter().zip(&ranges) {
+            assert!(**piece == *part(range), "{range:?}");
+        }
+    }
+    let reads: Vec<PartsOf> = (0..50)
+        .map(|at| PartsOf { id, ranges: vec![at * 1000..at * 1000 + 7, 8_000_000..8_003_000] })
+        .collect();
+    let found = nodes[1].client.pool_gather(reads.clone(), NOW);
+    for (pieces, read) in found.zip(&reads) {
+        let pieces = pieces.unwrap();
+        assert!(pieces.iter().zip(&read.ranges).all(|(piece, range)| **piece == *part(range)));
+    }
+    let state = nodes[0].client.states(&[id]).unwrap();
+    assert_eq!(state, [ObjectState::Spilled], "it was not brought back");
+    // A copy is whole, so a get of it brings it back.
+    assert!(nodes[1].client.get(&id, LONG).unwrap().data() == content);
 }

@@ -88,7 +88,7 @@ impl Core {
     }
 
     fn open_part(&mut self, ToOpen { number, id, birth }: ToOpen) {
-        self.store.open(number, &id, birth);
+        self.store.open_in_place(number, &id, birth);
     }
 
     /// The store has opened one of the copies, or does not have it.
