@@ -151,8 +151,8 @@ impl World {
         self.note(|| format!("{at} ends its lease"));
     }
 
-    /// Whether a machine may take a lease: one that was fenced waits until it is down. One that goes
-    /// on does not notice that.
+    /// Whether a machine may take a lease: one that was fenced waits until it is down. One that
+    /// goes on does not notice that.
     pub(super) fn may_join(&self, at: usize) -> bool {
         let machine = &self.machines[at];
         let (_, map) = &self.maps[self.maps.len() - 1];
