@@ -18,6 +18,7 @@ mod network;
 mod node;
 mod notices;
 mod operator;
+mod pairs;
 mod partitions;
 mod regions;
 mod relay;
