@@ -85,7 +85,7 @@ pub fn any(input: &mut Input<'_>, serials: &[u64]) -> Request {
 }
 
 fn rare(input: &mut Input<'_>, ids: Vec<ObjectId>) -> Request {
-    match input.below(15) {
+    match input.below(16) {
         0 => Request::Status,
         1 => Request::Sync,
         2 => Request::DeleteUnused { ids },
@@ -125,6 +125,12 @@ fn rare(input: &mut Input<'_>, ids: Vec<ObjectId>) -> Request {
             let told = (0..input.below(4)).map(|_| told_of_adoptions(input)).collect();
             Request::TellAdoptions { told }
         }
+        14 => Request::SealGrownPooled {
+            id: id(input.below(8)),
+            target: pooled_id(input),
+            data: input.word(),
+            attributes: input.below(64) as u32,
+        },
         _ => Request::Share { bytes: input.word() },
     }
 }

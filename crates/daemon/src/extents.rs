@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::ops::Bound;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Weak};
 
 use plasmon_proto::Attributes;
@@ -203,17 +203,34 @@ impl Extents {
         if end > memfd.bytes() {
             return None;
         }
-        let mut bytes = vec![0; usize::try_from(sizes.attributes).ok()?];
-        let mut done = 0;
-        while done < bytes.len() {
-            let at = end - sizes.attributes + done as u64;
-            match rustix::io::pread(&**memfd, &mut bytes[done..], at) {
-                Ok(0) | Err(_) => return None,
-                Ok(count) => done += count,
-            }
-        }
-        Attributes::decode(&bytes).ok()
+        attributes_before(memfd.as_fd(), end, sizes)
     }
+
+    /// Those of an object that grows, which lies from the first byte of its extent.
+    pub(crate) fn attributes_of_growing(
+        &self,
+        extent: ExtentId,
+        sizes: &Sizes,
+    ) -> Option<Attributes> {
+        if sizes.attributes == 0 {
+            return Some(Attributes::default());
+        }
+        attributes_before(self.growing(extent)?.as_fd(), sizes.total()?, sizes)
+    }
+}
+
+/// Attributes that end there. A file that is shorter, which its writer can make of it, has none.
+fn attributes_before(fd: BorrowedFd<'_>, end: u64, sizes: &Sizes) -> Option<Attributes> {
+    let mut bytes = vec![0; usize::try_from(sizes.attributes).ok()?];
+    let mut done = 0;
+    while done < bytes.len() {
+        let at = end - sizes.attributes + done as u64;
+        match rustix::io::pread(fd, &mut bytes[done..], at) {
+            Ok(0) | Err(_) => return None,
+            Ok(count) => done += count,
+        }
+    }
+    Attributes::decode(&bytes).ok()
 }
 
 #[cfg(test)]

@@ -107,7 +107,14 @@ impl Agent {
 
 fn attributes(name: &Name) -> Attributes {
     let (class, origin) = (Durability::Memory, None);
-    let pool = PoolAttributes { copies: 2, copies_min: 1, class, origin, serial: SERIAL };
+    let pool = PoolAttributes {
+        copies: 2,
+        copies_min: 1,
+        class,
+        origin,
+        serial: SERIAL,
+        owns_members: false,
+    };
     Attributes { name: Some(name.clone()), pool: Some(pool), ..Attributes::default() }
 }
 
@@ -199,6 +206,89 @@ fn a_killed_daemon_shows_its_copies_again_when_its_pool_daemon_is_back() {
     again.tell(Told::Vouch { ms: 60_000 });
     assert_eq!(reply_to(&mut reader, waiting), Reply::States(vec![ObjectState::Sealed]));
     assert_eq!(reader.read(&id).unwrap(), b"outlives the daemon");
+    desk.stop();
+}
+
+fn grow(client: &mut Client, number: u64) -> Vec<std::os::fd::OwnedFd> {
+    let (id, traits) = (id(number), Traits { owned: true, ..Traits::default() });
+    let wanted = Request::CreateGrowing { id, traits, bytes: 4096, open_ended: false };
+    let (reply, fds) = client.try_call(&wanted).unwrap();
+    let Reply::Created(_) = reply else { panic!("{reply:?}") };
+    fds
+}
+
+fn seal_grown(number: u64, attributes: u32) -> Request {
+    let target = ObjectId::pooled([number as u8; 12], Some(0));
+    Request::SealGrownPooled { id: id(number), target, data: 5, attributes }
+}
+
+/// Memory that grew is an object of the pool without a copy: its attributes, which say how many
+/// copies it is to have, are read from behind its data, now and by the next daemon.
+#[test]
+fn what_grew_is_sealed_as_an_object_of_the_pool_and_outlives_the_daemon() {
+    let desk = start_alone();
+    let mut agent = Agent::of(&desk, 0);
+    let mut client = desk.client();
+    let name = Name::new("", "@prod:x").unwrap();
+    let of_name = attributes(&name);
+    let encoded = Attributes { name: None, ..of_name }.encode();
+    let bytes = encoded.len() as u32;
+    // Bytes that are no attributes, and a file that its writer has cut.
+    for (number, is_cut) in [(1, false), (2, true)] {
+        let fds = grow(&mut client, number);
+        if is_cut {
+            rustix::fs::ftruncate(&fds[0], 3).unwrap();
+        }
+        assert_eq!(client.refused(&seal_grown(number, bytes)), Code::BadRequest);
+        assert_eq!(client.refused(&seal_grown(number, u32::MAX)), Code::BadRequest);
+    }
+    let fds = grow(&mut client, 3);
+    write_at(&fds[0], 0, &[b"grown", &encoded[..]].concat());
+    drop(fds);
+    assert_eq!(client.call(&seal_grown(3, bytes)), Reply::Done);
+    let member = ObjectId::pooled([3; 12], Some(0));
+    let Call::CommitKept { id: told, copies: 2, content, .. } = agent.next_call() else {
+        panic!("a commit");
+    };
+    assert_eq!((told, content.data_bytes), (member, 5));
+
+    let owner = attributes(&name).pool.map(|pool| PoolAttributes { owns_members: true, ..pool });
+    let composite = Attributes { members: vec![member], pool: owner, ..attributes(&name) };
+    let encoded = composite.encode();
+    let sizes = Sizes { data: 4, metadata: 0, attributes: encoded.len() as u64 };
+    let (id, traits) = (name.id(), Traits::default());
+    let wanted = Request::Create { id, sizes, traits, strict: false };
+    let (reply, fds) = client.try_call(&wanted).unwrap();
+    let Reply::Created(granted) = reply else { panic!("{reply:?}") };
+    write_at(&fds[0], granted.range.offset, &[b"list", &encoded[..]].concat());
+    let sealing = client.send(&Request::Seal { id });
+    let Call::Commit { content, .. } = agent.next_call() else { panic!("a commit") };
+    let birth = agent.birth();
+    assert_eq!(content.attributes_bytes as usize, composite.of_copy(birth).encode().len());
+    agent.tell(Told::Vouch { ms: 60_000 });
+    agent.tell(Told::Committed { id, serial: SERIAL, result: Ok(()) });
+    assert_eq!(reply_to(&mut client, sealing), Reply::Done);
+
+    kill(client.status().pid, Signal::KILL);
+    assert!(client.is_closed());
+    let mut again = Agent::of(&desk, 0);
+    let mut told = [again.next_call(), again.next_call()];
+    told.sort_by_key(|call| matches!(call, Call::Has { .. }));
+    let [Call::CommitKept { id: kept, copies: 2, .. }, Call::Has { id: has, content: after, .. }] =
+        told
+    else {
+        panic!("{told:?}");
+    };
+    assert_eq!((kept, has, after), (member, id, content));
+    again.tell(Told::Vouch { ms: 60_000 });
+    let mut reader = desk.client();
+    assert_eq!(reader.read(&member).unwrap(), b"grown");
+    assert_eq!(reader.read(&id).unwrap(), b"list");
+    // It is deleted with the composite.
+    again.tell(Told::Drop { id, birth });
+    let calls = [again.next_call(), again.next_call()];
+    assert!(calls.contains(&Call::Ended { id, birth }), "{calls:?}");
+    assert!(calls.contains(&Call::Delete { id: member, number: 1 }), "{calls:?}");
     desk.stop();
 }
 

@@ -445,6 +445,18 @@ pub enum Request {
         /// In order, at most [`crate::limits::ADOPTIONS_TOLD_MAX`].
         told: Vec<AdoptionTold>,
     },
+    /// Makes a growing object immutable and visible, as [`Request::SealGrown`] does, as an object
+    /// of the pool: under another id, whose home is this node. Answer: [`Reply::Done`].
+    SealGrownPooled {
+        /// The id that it has so far.
+        id: ObjectId,
+        /// The id that it has from now on.
+        target: ObjectId,
+        /// Bytes of its data; it has no metadata.
+        data: u64,
+        /// Bytes of its attributes, which lie after the data.
+        attributes: u32,
+    },
 }
 
 /// Memory for a copy of an object of another node.

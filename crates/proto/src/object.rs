@@ -154,6 +154,9 @@ pub struct PoolAttributes {
     /// Tells the incarnations of an id apart, along with the origin: its creator draws it at
     /// random.
     pub serial: u64,
+    /// Whether its members are deleted with it. Told apart by the first byte of the trailer.
+    #[serde(skip)]
+    pub owns_members: bool,
 }
 
 impl PoolAttributes {
@@ -165,7 +168,7 @@ impl PoolAttributes {
 
     /// The bytes that follow other attributes, in memory and in the spill tier.
     pub fn encode_trailer(&self) -> Vec<u8> {
-        let mut bytes = vec![POOL_TRAILER];
+        let mut bytes = vec![if self.owns_members { OWNER_TRAILER } else { POOL_TRAILER }];
         bytes.extend(postcard::to_allocvec(self).unwrap_or_default());
         bytes
     }
@@ -174,9 +177,10 @@ impl PoolAttributes {
     /// may be hostile.
     pub fn decode_trailer(bytes: &[u8]) -> Result<Option<Self>, BadAttributes> {
         let Some((kind, rest)) = bytes.split_first() else { return Ok(None) };
-        let (pool, rest): (Self, &[u8]) =
+        let (mut pool, rest): (Self, &[u8]) =
             postcard::take_from_bytes(rest).map_err(|_| BadAttributes)?;
-        let is_whole = *kind == POOL_TRAILER && rest.is_empty();
+        pool.owns_members = *kind == OWNER_TRAILER;
+        let is_whole = matches!(*kind, POOL_TRAILER | OWNER_TRAILER) && rest.is_empty();
         if is_whole && pool.is_valid() { Ok(Some(pool)) } else { Err(BadAttributes) }
     }
 
@@ -207,7 +211,7 @@ impl Attributes {
     }
 
     /// The attributes of a copy of this object on another node, which say where it was made. What
-    /// depends on a clock or on other objects is left to the node where it was made.
+    /// depends on a clock is left to the node where it was made.
     #[must_use]
     pub fn of_copy(&self, birth: Birth) -> Self {
         let Birth { slot, boot, serial } = birth;
@@ -215,8 +219,10 @@ impl Attributes {
             .pool
             .map_or((1, 1, Durability::Memory), |pool| (pool.copies, pool.copies_min, pool.class));
         let origin = Some(Origin { slot, boot });
-        let pool = PoolAttributes { copies, copies_min, class, origin, serial };
-        Self { name: self.name.clone(), pool: Some(pool), ..Self::default() }
+        let owns_members = self.pool.is_some_and(|pool| pool.owns_members);
+        let pool = PoolAttributes { copies, copies_min, class, origin, serial, owns_members };
+        let (name, members) = (self.name.clone(), self.members.clone());
+        Self { name, ttl_ms: None, members, pool: Some(pool) }
     }
 
     /// The stored form; nothing for empty attributes.
@@ -257,6 +263,9 @@ impl Attributes {
 
 /// The first byte of the trailer with [`PoolAttributes`].
 const POOL_TRAILER: u8 = 1;
+
+/// The same where the members are deleted with the object.
+const OWNER_TRAILER: u8 = 2;
 
 /// Bytes that are no attributes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -416,7 +425,14 @@ mod tests {
 
         let origin = Some(Origin { slot: Slot(3), boot: 4 });
         let class = Durability::Memory;
-        let pool = PoolAttributes { copies: 2, copies_min: 1, class, origin, serial: 300 };
+        let pool = PoolAttributes {
+            copies: 2,
+            copies_min: 1,
+            class,
+            origin,
+            serial: 300,
+            owns_members: false,
+        };
         let pooled = Attributes { pool: Some(pool), ..local.clone() };
         assert_eq!(hex(&pooled.encode()), "01026e73017801ac020001020101010304ac02");
         assert_eq!(Attributes::decode(&pooled.encode()), Ok(pooled.clone()));
@@ -431,14 +447,43 @@ mod tests {
         assert_eq!(Attributes::decode(&[&bytes[..], &[0]].concat()), Err(BadAttributes));
         let mut other = bytes;
         other[local.encode().len()] = 2;
+        let owner =
+            Attributes { pool: Some(PoolAttributes { owns_members: true, ..pool }), ..local };
+        assert_eq!(Attributes::decode(&other), Ok(owner.clone()));
+        assert_eq!(owner.encode(), other);
+        other[owner.encode().len() - pool.encode_trailer().len()] = 3;
         assert_eq!(Attributes::decode(&other), Err(BadAttributes));
+    }
+
+    #[test]
+    fn a_copy_has_the_members_and_the_name_and_no_time_to_live() {
+        let (class, owns_members) = (Durability::Memory, true);
+        let pool = PoolAttributes {
+            copies: 3,
+            copies_min: 2,
+            class,
+            origin: None,
+            serial: 9,
+            owns_members,
+        };
+        let name = Some(Name::new("@ns", "x").unwrap());
+        let members = vec![ObjectId::pooled([4; 12], Some(1)); 2];
+        let (ttl_ms, pool) = (Some(1), Some(pool));
+        let made = Attributes { name, ttl_ms, members, pool };
+        let birth = Birth { slot: Slot(1), boot: 5, serial: 9 };
+        let origin = Some(Origin { slot: Slot(1), boot: 5 });
+        let pool = pool.map(|pool| PoolAttributes { origin, ..pool });
+        assert_eq!(made.of_copy(birth), Attributes { ttl_ms: None, pool, ..made });
+        assert!(!Attributes::default().of_copy(birth).pool.unwrap().owns_members);
     }
 
     #[test]
     fn the_birth_of_a_copy_is_that_of_its_origin() {
         let here = Origin { slot: Slot(1), boot: 2 };
         let class = Durability::default();
-        let made = PoolAttributes { copies: 1, copies_min: 1, class, origin: None, serial: 7 };
+        let (origin, owns_members) = (None, false);
+        let made =
+            PoolAttributes { copies: 1, copies_min: 1, class, origin, serial: 7, owns_members };
         assert_eq!(made.birth(here), Birth { slot: Slot(1), boot: 2, serial: 7 });
         let brought = PoolAttributes { origin: Some(Origin { slot: Slot(3), boot: 4 }), ..made };
         assert_eq!(brought.birth(here), Birth { slot: Slot(3), boot: 4, serial: 7 });
@@ -456,7 +501,9 @@ mod tests {
         ] {
             let class = Durability::default();
             let (origin, serial) = (None, 1);
-            let pool = Some(PoolAttributes { copies, copies_min, class, origin, serial });
+            let owns_members = false;
+            let pool =
+                Some(PoolAttributes { copies, copies_min, class, origin, serial, owns_members });
             let bytes = Attributes { pool, ..Attributes::default() }.encode();
             assert_eq!(Attributes::decode(&bytes).is_ok(), is_valid, "{copies} {copies_min}");
         }

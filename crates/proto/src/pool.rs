@@ -502,6 +502,7 @@ pub(crate) mod tests {
             Request::Describe { id, birth },
             Request::EndAdoption { namespace: "@n".into() },
             Request::TellAdoptions { told: vec![AdoptionTold::Revision(300)] },
+            Request::SealGrownPooled { id, target: id, data: 300, attributes: 30 },
         ];
         for (at, request) in requests.into_iter().enumerate() {
             let bytes = postcard::to_allocvec(&request).unwrap();

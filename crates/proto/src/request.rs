@@ -67,6 +67,7 @@ impl Request {
             | Self::Grow { .. }
             | Self::Seal { .. }
             | Self::SealGrown { .. }
+            | Self::SealGrownPooled { .. }
             | Self::Replace { .. }
             | Self::Abort { .. }
             | Self::Delete { .. }
@@ -101,6 +102,7 @@ impl Request {
             | Self::Get { .. } => Cost::Memory,
             Self::Seal { .. }
             | Self::SealGrown { .. }
+            | Self::SealGrownPooled { .. }
             | Self::Replace { .. }
             | Self::OpenSpilled { .. }
             | Self::SealLanded { .. }
@@ -164,6 +166,7 @@ impl Request {
             | Self::Describe { id, .. }
             | Self::Land(Landing { id, .. })
             // The id that it has until then is its creator's alone.
+            | Self::SealGrownPooled { target: id, .. }
             | Self::Replace { target: id, .. } => std::slice::from_ref(id),
             Self::Hello(_)
             | Self::Index
@@ -231,6 +234,7 @@ impl Request {
             | Self::CreateGrowing { .. }
             | Self::Grow { .. }
             | Self::SealGrown { .. }
+            | Self::SealGrownPooled { .. }
             | Self::Evict { .. }
             | Self::Land(_)
             | Self::Quota { .. }

@@ -132,7 +132,14 @@ mod tests {
     #[test]
     fn only_an_object_in_a_pool_has_more_in_its_description() {
         let (class, origin) = (Durability::Memory, None);
-        let pool = PoolAttributes { copies: 2, copies_min: 1, class, origin, serial: 9 };
+        let pool = PoolAttributes {
+            copies: 2,
+            copies_min: 1,
+            class,
+            origin,
+            serial: 9,
+            owns_members: false,
+        };
         let local = Attributes { ttl_ms: Some(5), ..Attributes::default() };
         let pooled = Attributes { pool: Some(pool), ..local.clone() };
         let id = ObjectId::new([1; 20]);

@@ -15,6 +15,8 @@
 //! Every object is held exactly as often as composites name it whose memory is not free. A member
 //! that an earlier daemon lost, or has in a tier that cannot be read yet, is held in its absence:
 //! what comes under its id is held from the start.
+//!
+//! Objects of a pool are not held: see `seat/composites.rs`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,6 +37,9 @@ impl<D: Directory> Store<D> {
         let mut ended = Vec::new();
         let rest = self.objects.detached_members.len().saturating_sub(STEPS_MAX);
         for id in self.objects.detached_members.split_off(rest) {
+            if id.is_pooled() {
+                continue;
+            }
             if let Some(entry) = self.objects.find(&id) {
                 let now_ms = self.now_ms;
                 let extras = self.objects.extras_mut(entry.record);
@@ -95,7 +100,9 @@ impl<D: Directory> Objects<D> {
     /// Holds the members of a composite that was published.
     pub(crate) fn hold_members(&mut self, clients: &mut Clients, members: &[ObjectId]) {
         for id in members {
-            if let Some(entry) = self.find(id) {
+            if id.is_pooled() {
+                self.attach_member(clients, id);
+            } else if let Some(entry) = self.find(id) {
                 self.extras_mut(entry.record).holders += 1;
                 if entry.meta.traits.owned {
                     let record = self.records.get_mut(entry.record);
@@ -137,7 +144,7 @@ impl<D: Directory> Objects<D> {
 
     /// A composite of these members went to the tier.
     pub(crate) fn cool_members(&mut self, members: &[ObjectId]) {
-        for id in members {
+        for id in members.iter().filter(|id| !id.is_pooled()) {
             if let Some(entry) = self.find(id) {
                 self.extras_mut(entry.record).holders_spilled += 1;
                 if !self.records.get(entry.record).is(SPILLING) {
@@ -153,7 +160,7 @@ impl<D: Directory> Objects<D> {
 
     /// A composite of these members is back in memory, or about to go from the tier for good.
     pub(crate) fn warm_members(&mut self, members: &[ObjectId]) {
-        for id in members {
+        for id in members.iter().filter(|id| !id.is_pooled()) {
             if let Some(entry) = self.find(id) {
                 let extras = self.extras_mut(entry.record);
                 extras.holders_spilled = extras.holders_spilled.saturating_sub(1);

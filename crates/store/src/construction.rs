@@ -48,8 +48,8 @@ pub(crate) struct Construction {
 pub(crate) struct GrowthState {
     /// How many bytes more are being looked for; its creator owns them already.
     pub(crate) coming_bytes: u64,
-    /// Bytes of its data, once its creator has said so.
-    pub(crate) data_bytes: Option<u64>,
+    /// The sizes of its parts, once its creator has said so.
+    pub(crate) sealing: Option<Sizes>,
     /// Which request is answered when they are found, and the connection that it came on.
     pub(crate) asked: PendingReply,
 }
@@ -86,7 +86,7 @@ pub(crate) enum Stage {
 impl Construction {
     /// Whether it grew and has got all that it will get.
     pub(crate) fn is_settling(&self) -> bool {
-        self.growing.is_some_and(|growing| growing.data_bytes.is_some())
+        self.growing.is_some_and(|growing| growing.sealing.is_some())
     }
 
     pub(crate) fn range(&self) -> Option<Range> {

@@ -55,6 +55,11 @@ impl<D: Directory> Store<D> {
                     self.seal(client, request, id, target, attributes);
                 }
             }
+            Event::SealGrown(client, request, sealing, attributes) => {
+                if self.admits(client, request, true) {
+                    self.seal_grown_as(client, request, sealing, attributes);
+                }
+            }
             Event::SealLanded(client, request, landed, attributes) => {
                 if self.admits(client, request, true) {
                     let SealLanded { id, birth, visible, keep } = landed;
@@ -366,6 +371,7 @@ impl<D: Directory> Store<D> {
             | Request::Agent { .. }
             | Request::Land(_)
             | Request::SealLanded { .. }
+            | Request::SealGrownPooled { .. }
             | Request::Slot { .. } => {
                 Err(Failure::of(Code::BadRequest).with_detail("not a question to the store"))
             }

@@ -1,7 +1,7 @@
 //! The events of a store: its inputs.
 
 use plasmon_proto::message::{Access, ExtentId, PendingObject, Range, Request};
-use plasmon_proto::object::ObjectMeta;
+use plasmon_proto::object::{ObjectMeta, Sizes};
 use plasmon_proto::pool::{Birth, Origin};
 use plasmon_proto::ring::Submission;
 use plasmon_proto::{Attributes, ObjectId};
@@ -85,6 +85,26 @@ pub struct SealTarget {
     pub target: ObjectId,
 }
 
+/// Which growing object is sealed, and as what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GrownSeal {
+    /// The id that it was created with.
+    pub id: ObjectId,
+    /// The id that it has from now on: the same, or one of the pool.
+    pub target: ObjectId,
+    /// Bytes of its data.
+    pub data: u64,
+    /// Bytes of its attributes, which follow the data.
+    pub attributes: u32,
+}
+
+impl GrownSeal {
+    /// The sizes of the object.
+    pub fn sizes(&self) -> Sizes {
+        Sizes { data: self.data, metadata: 0, attributes: self.attributes.into() }
+    }
+}
+
 /// Which copy of another node is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SealLanded {
@@ -122,6 +142,9 @@ pub enum Event {
     /// It asked to seal a copy of another node, and the daemon read the attributes after the
     /// metadata, as for [`Event::Seal`].
     SealLanded(ClientNo, u64, SealLanded, Option<Attributes>),
+    /// It asked to seal a growing object as one of the pool, and the daemon read the attributes
+    /// after the data, as for [`Event::Seal`].
+    SealGrown(ClientNo, u64, GrownSeal, Option<Attributes>),
     /// It asked for the seat of the pool daemon, and its token was the right one. This node is in
     /// this slot of the pool; the number of the store is its boot.
     Agent(ClientNo, u64, Origin),

@@ -20,7 +20,7 @@ use crate::asker::Asker;
 use crate::asker::PendingReply;
 use crate::construction::{Construction, CreateRequest, GrowthState, Stage};
 use crate::effect::Effect;
-use crate::event::ClientNo;
+use crate::event::{ClientNo, GrownSeal};
 use crate::jobs::{Growth, Job, Purpose};
 use crate::memory::PlacedRange;
 use crate::ports::Directory;
@@ -87,12 +87,11 @@ impl<D: Directory> Store<D> {
         let owner = creating.owner;
         self.sessions.clients.uncharge(owner, before);
         self.sessions.clients.own(owner, placed.charge);
-        self.resize_content(id, placed.range.bytes);
+        self.resize_content(id, data_alone(placed.range.bytes));
     }
 
-    fn resize_content(&mut self, id: &ObjectId, data: u64) {
+    fn resize_content(&mut self, id: &ObjectId, sizes: Sizes) {
         let Some(creating) = self.objects.pending_objects.get_mut(id) else { return };
-        let sizes = Sizes { data, ..Sizes::default() };
         let before = std::mem::replace(&mut creating.sizes, sizes);
         let owner = creating.owner;
         self.space.drop_content(&mut self.sessions.clients, owner, &before);
@@ -160,7 +159,7 @@ impl<D: Directory> Store<D> {
             range.bytes += placed.range.bytes;
             let bytes = range.bytes;
             let creating = creating.clone();
-            self.resize_content(id, bytes);
+            self.resize_content(id, data_alone(bytes));
             self.answer_creator(&creating, asked, Reply::Grown { bytes });
         }
     }
@@ -180,54 +179,101 @@ impl<D: Directory> Store<D> {
 
     /// A `SealGrown` request: its extent gets its final size first.
     pub(crate) fn seal_grown(&mut self, client: ClientNo, request: u64, id: ObjectId, data: u64) {
+        let sealing = GrownSeal { id, target: id, data, attributes: 0 };
+        self.seal_grown_as(client, request, sealing, Some(Attributes::default()));
+    }
+
+    /// The same, perhaps under another id; the daemon read the attributes.
+    pub(crate) fn seal_grown_as(
+        &mut self,
+        client: ClientNo,
+        request: u64,
+        sealing: GrownSeal,
+        attributes: Option<Attributes>,
+    ) {
+        let GrownSeal { id, target, .. } = sealing;
         if self.seal_goes_on(client, request, &id) {
             return;
         }
-        let (range, growing) = match self.check_grow(client, &id) {
-            Ok((range, _)) if data > range.bytes => {
-                let failure = Failure::of(Code::BadRequest).with_id(id);
-                let detail = "an object cannot be longer than the memory that it was given";
-                let failure = failure.with_amounts(data, range.bytes).with_detail(detail);
-                return self.fail(client, request, failure);
-            }
+        let (range, growing, attributes) = match self.check_grown(client, sealing, attributes) {
             Ok(found) => found,
-            Err(code) => return self.fail(client, request, Failure::of(code).with_id(id)),
+            Err(failure) => return self.fail(client, request, failure),
         };
         let (ticket, asked) = (self.ticket(), self.sessions.asked(client, request));
         let Some(creating) = self.objects.pending_objects.get_mut(&id) else { return };
-        creating.growing = Some(GrowthState { data_bytes: Some(data), ..growing });
-        let attributes = Box::new(Attributes::default());
-        creating.stage = Stage::Hardening { range, asked, target: id, attributes };
+        let sizes = sealing.sizes();
+        creating.growing = Some(GrowthState { sealing: Some(sizes), ..growing });
+        creating.stage = Stage::Hardening { range, asked, target, attributes };
         let (serial, strict) = (creating.serial, creating.strict);
         self.objects.pending_objects.hardening.insert(ticket, (id, serial));
-        let (extent, bytes) = (range.extent, self.space.memory.pages(data.max(1)));
+        let (extent, used) = (range.extent, sizes.data + sizes.attributes);
+        let bytes = self.space.memory.pages(used.max(1));
         self.out.push(Effect::Settle { ticket, extent, bytes, strict });
     }
 
+    fn check_grown(
+        &self,
+        client: ClientNo,
+        sealing: GrownSeal,
+        attributes: Option<Attributes>,
+    ) -> Result<(Range, GrowthState, Box<Attributes>), Failure> {
+        let GrownSeal { id, target, data, .. } = sealing;
+        let failed = |code| Failure::of(code).with_id(id);
+        let (range, growing) = self.check_grow(client, &id).map_err(|code| {
+            let is_sealed = code == Code::Absent && self.may_have_sealed_as(client, &id, &target);
+            failed(if is_sealed { Code::AlreadySealed } else { code })
+        })?;
+        let sizes = sealing.sizes();
+        if sizes.total().is_none_or(|total| total > range.bytes) {
+            let detail = "an object cannot be longer than the memory that it was given";
+            return Err(failed(Code::BadRequest)
+                .with_amounts(data, range.bytes)
+                .with_detail(detail));
+        }
+        let attributes = attributes.ok_or_else(|| failed(Code::BadRequest))?;
+        if id != target {
+            self.check_grown_target(&target, &attributes, &sizes)?;
+        }
+        Ok((range, growing, Box::new(attributes)))
+    }
+
     /// The extent of an object has its final size, or the creator did something to it.
-    pub(crate) fn settled(&mut self, asked: PendingReply, id: &ObjectId, done: bool) {
+    pub(crate) fn settled(
+        &mut self,
+        asked: PendingReply,
+        (id, target): (&ObjectId, &ObjectId),
+        attributes: Attributes,
+        done: bool,
+    ) {
         let Some(creator) = self.objects.pending_objects.get(id).cloned() else { return };
         let (Some(range), Some(growing)) = (creator.range(), creator.growing) else { return };
         let (owner, before) = (creator.owner, creator.charge);
-        let data = growing.data_bytes.unwrap_or(0);
-        if !done {
-            self.give_up(id);
+        let sizes = growing.sealing.unwrap_or_default();
+        let refused = if !done {
             let detail = "its memory could not be sealed: it is still mapped for writing, or was \
                           resized by its creator";
-            let failure = Failure::of(Code::InUse).with_id(*id).with_detail(detail);
+            Some(Failure::of(Code::InUse).with_id(*id).with_detail(detail))
+        } else if id != target {
+            self.check_grown_target(target, &attributes, &sizes).err()
+        } else {
+            None
+        };
+        if let Some(failure) = refused {
+            self.give_up(id);
             return self.answer_creator(&creator, asked, Reply::Failed(failure));
         }
-        let charge = self.space.memory.settle(range.extent, before, data);
+        let used = sizes.data + sizes.attributes;
+        let charge = self.space.memory.settle(range.extent, before, used);
         self.sessions
             .clients
             .uncharge(owner, (before + growing.coming_bytes).saturating_sub(charge));
-        self.resize_content(id, data);
+        self.resize_content(id, sizes);
         let Some(creating) = self.objects.pending_objects.get_mut(id) else { return };
         creating.charge = charge;
         creating.growing = None;
         let bytes = creating.sizes.footprint().unwrap_or(range.bytes);
         creating.stage = Stage::Writing(Range { bytes, ..range });
-        self.finish_seal(id, id, Attributes::default());
+        self.finish_seal(id, target, attributes);
         self.answer_creator(&creator, asked, Reply::Done);
         // The trimmed memory may be enough for a waiting client.
         self.retry_waiting_for_room();
@@ -242,7 +288,7 @@ impl<D: Directory> Store<D> {
     ) {
         self.sessions.clients.uncharge(creating.owner, growing.coming_bytes);
         let is_gone = self.sessions.clients.of_session(creating.owner).is_none();
-        if growing.data_bytes.is_some() || is_gone {
+        if growing.sealing.is_some() || is_gone {
             // It is being cut to its size, and cannot grow again; or its writer is not connected
             // any more. What that one wrote stays readable to it alone.
             self.space.memory.discard_growing(range, creating.charge, &mut self.out);
@@ -250,4 +296,8 @@ impl<D: Directory> Store<D> {
             self.space.memory.release(range, creating.charge, &mut self.out);
         }
     }
+}
+
+fn data_alone(data: u64) -> Sizes {
+    Sizes { data, ..Sizes::default() }
 }

@@ -26,16 +26,18 @@
 //! ends as *unreachable*, never as absent. A client that takes the seat is told every copy first,
 //! then what waits (agent.rs).
 //!
-//! A pooled object has no time to live, no members, is no member and is not owned: the pool ends
-//! objects, and a node alone cannot.
+//! A pooled object has no time to live and is not owned by an object of this store, and its members
+//! are objects of the pool (composites.rs): the pool ends objects, and a node alone cannot.
 
 mod adopting;
 mod agent;
 mod commits;
+mod composites;
 mod copies;
 pub(crate) mod creations;
 mod forward;
 mod landings;
+mod members;
 pub(crate) mod namespaces;
 mod seeks;
 mod settles;
@@ -53,6 +55,7 @@ use plasmon_proto::pool::{Class, Fate, Origin};
 use plasmon_proto::{Code, ObjectId};
 
 use self::creations::Creations;
+use self::members::{Incomplete, Orphans};
 use self::namespaces::Namespaces;
 use self::sweep::Sweep;
 use crate::asker::Asker;
@@ -102,6 +105,10 @@ pub(crate) struct Seat {
     pub(crate) namespaces: Namespaces,
     /// Where the deletes of what has ended go on.
     sweep: Sweep,
+    /// Composites that are not accepted with all of their members.
+    incomplete: Incomplete,
+    /// Members of composites that have ended.
+    orphans: Orphans,
 }
 
 /// What is asked about one id.
@@ -182,7 +189,7 @@ impl Seat {
 
     /// What is under way, and how much of each.
     #[cfg(any(test, feature = "doubles"))]
-    pub(crate) fn under_way(&self) -> [(&'static str, usize); 6] {
+    pub(crate) fn under_way(&self) -> [(&'static str, usize); 8] {
         [
             ("objects that are sought", self.seeks.len()),
             ("objects that are being deleted", self.deletes.len()),
@@ -190,6 +197,8 @@ impl Seat {
             ("copies that are withheld", self.withheld.len()),
             ("objects with a home that are not accepted", self.uncommitted.len()),
             ("inventories", usize::from(self.inventory.is_some())),
+            ("composites that are not accepted", self.incomplete.len()),
+            ("members that are to be deleted", self.orphans.len()),
         ]
     }
 
@@ -222,6 +231,7 @@ impl Seat {
         let vouched = (self.vouched_until_ms > 0).then_some(self.vouched_until_ms);
         let adoptions = self.namespaces.next_deadline();
         let sweep = self.sweep.next_deadline();
+        let orphans = self.orphans.next_deadline();
         let settles = self.settles.next_deadline();
         self.deadline_ms
             .into_iter()
@@ -229,6 +239,7 @@ impl Seat {
             .chain(settles)
             .chain(adoptions)
             .chain(sweep)
+            .chain(orphans)
             .min()
     }
 }

@@ -13,7 +13,7 @@ use plasmon_proto::object::Level;
 use plasmon_proto::request::{Class, Cost};
 use plasmon_proto::{Code, ObjectId};
 use plasmon_shm::edge::{self, Mutation};
-use plasmon_store::event::{SealLanded, SealTarget};
+use plasmon_store::event::{GrownSeal, SealLanded, SealTarget};
 use plasmon_store::{ClientNo, Event};
 
 use super::Core;
@@ -183,6 +183,10 @@ impl Core {
             }
             Request::Seal { id } => self.seal(client, number, SealTarget { id, target: id }),
             Request::Replace { id, target } => self.seal(client, number, SealTarget { id, target }),
+            Request::SealGrownPooled { id, target, data, attributes } => {
+                let sealing = GrownSeal { id, target, data, attributes };
+                self.seal_grown(client, number, sealing);
+            }
             Request::SealGrown { id, .. } if !self.store.directory().index.has_room() => {
                 self.fail(client, number, no_index(id));
             }
@@ -329,6 +333,20 @@ impl Core {
             None => None,
         };
         self.apply_event(Event::Seal(client, number, sealing, attributes));
+    }
+}
+
+impl Core {
+    /// Seals an object that grew as one of the pool; its attributes lie after its data by now.
+    fn seal_grown(&mut self, client: ClientNo, number: u64, sealing: GrownSeal) {
+        if !self.store.directory().index.has_room() {
+            return self.fail(client, number, no_index(sealing.id));
+        }
+        let attributes = match self.store.creating(client, &sealing.id) {
+            Some((range, _)) => self.extents.attributes_of_growing(range.extent, &sealing.sizes()),
+            None => None,
+        };
+        self.apply_event(Event::SealGrown(client, number, sealing, attributes));
     }
 }
 

@@ -32,7 +32,8 @@ fn attributes(request: &AllocationRequest) -> Vec<u8> {
     }
     let class = Durability::Memory;
     // Its id is never used again, so no serial tells it from others.
-    let pool = PoolAttributes { copies, copies_min, class, origin: None, serial: 0 };
+    let pool =
+        PoolAttributes { copies, copies_min, class, origin: None, serial: 0, owns_members: false };
     Attributes { pool: Some(pool), ..Attributes::default() }.encode()
 }
 

@@ -150,7 +150,8 @@ impl ShownStore {
     /// Shows an object that was made here with this serial.
     fn show(&mut self, number: u8, serial: u64, data: &[u8]) {
         let (copies, copies_min, class) = (1, 1, Durability::Memory);
-        let pool = PoolAttributes { copies, copies_min, class, origin: None, serial };
+        let pool =
+            PoolAttributes { copies, copies_min, class, origin: None, serial, owns_members: false };
         let attributes = Attributes { pool: Some(pool), ..Attributes::default() }.encode();
         let offset = u64::from(number) * 256;
         let bytes = (data.len() + attributes.len()) as u64;

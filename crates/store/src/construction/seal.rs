@@ -98,7 +98,7 @@ impl<D: Directory> Store<D> {
     /// for the seal again because it had no answer. In a pool that may have been refused, and the
     /// object of another node or client be here since: it has another birth, or another owner. Of
     /// what an earlier daemon left no owner is known; then it had the id when the client did.
-    fn may_have_sealed(&self, client: ClientNo, id: &ObjectId) -> bool {
+    pub(crate) fn may_have_sealed(&self, client: ClientNo, id: &ObjectId) -> bool {
         if !id.is_pooled() {
             return true;
         }
@@ -133,7 +133,7 @@ impl<D: Directory> Store<D> {
             return self.creator_died(&id);
         }
         if creating.growing.is_some() {
-            return self.settled(asked, &id, done);
+            return self.settled(asked, (&id, &target), *attributes, done);
         }
         let sizes = creating.sizes;
         let allowed = match creating.landing {
@@ -249,6 +249,10 @@ impl<D: Directory> Store<D> {
             extras: extras.kept(),
             visible: reason.is_none(),
         });
+        if landed.is_none() {
+            // They go with it from now on, also if the pool does not accept it.
+            self.objects.hold_members(&mut self.sessions.clients, &attributes.members);
+        }
         match (reason, landed) {
             (Some(reason), _) => self.withhold_new(id, record, reason),
             (None, Some(_)) => self.announce_landed(id, sizes, &attributes),

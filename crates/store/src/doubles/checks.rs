@@ -280,10 +280,13 @@ impl Store<TestDirectory> {
 
     fn check_holders(&self) {
         let mut held: BTreeMap<ObjectId, (u32, u32)> = BTreeMap::new();
-        for id in self.objects.extras.values().flat_map(|extras| &extras.attributes.members) {
+        let is_held = |id: &&ObjectId| !id.is_pooled();
+        let named = self.objects.extras.values().flat_map(|extras| &extras.attributes.members);
+        for id in named.filter(is_held) {
             held.entry(*id).or_default().0 += 1;
         }
-        for id in self.objects.tier.from(0).flat_map(|(_, it)| &it.extras.attributes.members) {
+        let named = self.objects.tier.from(0).flat_map(|(_, it)| &it.extras.attributes.members);
+        for id in named.filter(is_held) {
             let (holders, holders_spilled) = held.entry(*id).or_default();
             (*holders, *holders_spilled) = (*holders + 1, *holders_spilled + 1);
         }

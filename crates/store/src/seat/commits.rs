@@ -6,6 +6,7 @@ use plasmon_proto::pool::{Call, Refusal, Slot};
 use plasmon_proto::{Attributes, Code, ObjectId};
 
 use super::agent::commit_of;
+use super::composites::are_members_of_a_pool;
 use super::{Reason, no_pool};
 use crate::asker::Asker;
 use crate::event::ClientNo;
@@ -46,13 +47,13 @@ impl<D: Directory> Store<D> {
     /// Whether an object with these attributes may be published under this id, by a client.
     pub(crate) fn check_pooled(&self, id: &ObjectId, attributes: &Attributes) -> Result<(), Code> {
         let Attributes { name, ttl_ms, members, pool } = attributes;
-        if members.iter().any(ObjectId::is_pooled) {
-            return Err(Code::Unsupported);
-        }
         if !id.is_pooled() {
+            if members.iter().any(ObjectId::is_pooled) {
+                return Err(Code::Unsupported);
+            }
             return if pool.is_none() { Ok(()) } else { Err(Code::BadRequest) };
         }
-        if ttl_ms.is_some() || !members.is_empty() {
+        if ttl_ms.is_some() || !are_members_of_a_pool(members) {
             return Err(Code::Unsupported);
         }
         let is_made_here = pool.is_none_or(|pool| pool.origin.is_none());
@@ -80,6 +81,10 @@ impl<D: Directory> Store<D> {
         let serial = self.pool_attributes(entry.record).map_or(0, |pool| pool.serial);
         self.seat.settles.forget_refused(id);
         self.seat.uncommitted.add(*id, serial);
+        let extras = self.objects.extras_of(entry.record);
+        if extras.is_some_and(|extras| !extras.attributes.members.is_empty()) {
+            self.seat.incomplete.add(*id);
+        }
         self.tell_commits();
     }
 
@@ -115,6 +120,9 @@ impl<D: Directory> Store<D> {
         if self.config.pool && id.home().is_some() && is_made_here {
             let serial = attributes.pool.map_or(0, |pool| pool.serial);
             self.seat.uncommitted.add(*id, serial);
+            if !attributes.members.is_empty() {
+                self.seat.incomplete.add(*id);
+            }
         }
     }
 
@@ -138,8 +146,9 @@ impl<D: Directory> Store<D> {
         if self.seat.uncommitted.has(id, serial) {
             self.seat.uncommitted.remove(id);
             match result {
-                Ok(()) => self.settle_decided(id, None),
+                Ok(()) => self.accepted(id),
                 Err(refusal) => {
+                    self.seat.incomplete.remove(id);
                     self.note_refused(id, failure_of(refusal).code);
                     self.end_homed(id);
                 }
@@ -170,6 +179,7 @@ impl<D: Directory> Store<D> {
     pub(super) fn end_commit(&mut self, id: &ObjectId, refusal: Refusal) {
         let Some(withheld) = self.seat.withheld(id).copied() else { return };
         self.note_refused(id, failure_of(refusal).code);
+        self.end_members_of(id);
         self.end_withheld(id);
         if let Reason::Committing { asker: Some(asker), request } = withheld.reason {
             self.fail_asker(asker, request, failure_of(refusal).with_id(*id));
@@ -180,6 +190,7 @@ impl<D: Directory> Store<D> {
     /// An object with a home was refused: it ends, as one that is deleted. Clients may have seen it
     /// (docs/adr/0095-what-a-pool-refuses-ends.md).
     fn end_homed(&mut self, id: &ObjectId) {
+        self.end_members_of(id);
         match self.objects.find(id) {
             Some(entry) => self.hide_deleted(vec![entry]),
             None => self.drop_spilled(id, plasmon_proto::ObjectState::Deleted),

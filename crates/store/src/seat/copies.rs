@@ -76,7 +76,11 @@ impl<D: Directory> Store<D> {
 
     /// The agent wants a copy ended. It is told so in any case.
     pub(super) fn drop_copy(&mut self, id: &ObjectId, birth: Birth) {
-        match self.copy(id, birth) {
+        let copy = self.copy(id, birth);
+        if copy.is_some() {
+            self.end_members_of(id);
+        }
+        match copy {
             Some(Place::Visible(entry)) => self.hide_deleted(vec![entry]),
             // One that is being committed fails for its creator, who waits.
             Some(Place::Withheld(_)) if self.is_committing(id) => {
@@ -216,6 +220,7 @@ impl<D: Directory> Store<D> {
     /// A copy is not there any more.
     pub(crate) fn copy_ended(&mut self, id: &ObjectId, pool: Option<PoolAttributes>) {
         if self.seat.uncommitted.remove(id) {
+            self.seat.incomplete.remove(id);
             self.settle_ended(id);
         }
         // Also to an agent that is being told what is here: it may have been told of this one.

@@ -83,8 +83,12 @@ impl<D: Directory> Store<D> {
         let Some(calls) = self.seat.deletes.get_mut(id) else { return };
         let later = calls.split_off(calls.partition_point(|call| *call <= number));
         let answered = std::mem::replace(calls, later);
-        if calls.is_empty() {
+        let calls_are_over = calls.is_empty();
+        if calls_are_over {
             self.seat.deletes.remove(id);
+        }
+        if calls_are_over {
+            self.member_answered(id, outcome);
         }
         if self.seat.sweep.is_under_way() {
             self.sessions.adoptions.pool.is_dirty = true;

@@ -4,6 +4,7 @@ use plasmon_proto::message::{Failure, Landing, Reply};
 use plasmon_proto::pool::Birth;
 use plasmon_proto::{Attributes, Code, ObjectId, Policy};
 
+use super::composites::are_members_of_a_pool;
 use super::not_the_agent;
 use crate::construction::{CreateRequest, LandedSeal, LandingState, Stage};
 use crate::effect::Effect;
@@ -84,7 +85,7 @@ impl<D: Directory> Store<D> {
         let pool = pool.filter(|pool| pool.origin.is_some()).ok_or(Code::BadRequest)?;
         let here = self.seat.here.ok_or(Code::BadRequest)?;
         let is_named = name.as_ref().is_none_or(|name| name.id() == *id);
-        let is_right = pool.birth(here) == birth && is_named && members.is_empty();
+        let is_right = pool.birth(here) == birth && is_named && are_members_of_a_pool(members);
         if is_right && ttl_ms.is_none() { Ok(attributes) } else { Err(Code::BadRequest) }
     }
 }

@@ -28,8 +28,11 @@ impl<D: Directory> Store<D> {
         for ((at, id), outcome) in ids.iter().enumerate().zip(&mut outcomes) {
             match self.commit_outcome(id) {
                 Some(decided) => *outcome = decided,
-                // A request names fewer ids than that.
-                None => _ = missing.insert(at as u32, *id),
+                None => {
+                    self.await_members(id);
+                    // A request names fewer ids than that.
+                    missing.insert(at as u32, *id);
+                }
             }
         }
         if missing.is_empty() || timeout_ms == Some(0) {
@@ -48,7 +51,7 @@ impl<D: Directory> Store<D> {
     }
 
     /// Whether the pool has accepted an object that was put here. `None` while it has not decided.
-    fn commit_outcome(&self, id: &ObjectId) -> Option<Outcome> {
+    pub(super) fn commit_outcome(&self, id: &ObjectId) -> Option<Outcome> {
         let here = self.seat.here.map(|here| here.slot);
         let is_elsewhere = id.home().is_some_and(|home| here.is_some_and(|it| it != Slot(home)));
         if !id.is_pooled() {
@@ -64,7 +67,7 @@ impl<D: Directory> Store<D> {
             || self.objects.tier.get(id).is_some()
             || self.seat.withheld(id).is_some_and(|it| it.reason == Reason::Unvouched);
         if is_here {
-            return Some(None);
+            return self.outcome_of_members(id);
         }
         if is_elsewhere {
             return Some(Some(Code::BadRequest));
@@ -94,6 +97,7 @@ impl<D: Directory> Store<D> {
         for no in self.seat.settles.decide(id, outcome) {
             self.answer_settle(no);
         }
+        self.member_decided(id);
     }
 
     /// Answers a request as far as its ids are decided.

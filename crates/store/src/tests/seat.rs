@@ -1,6 +1,7 @@
 //! The seat of the pool daemon: what it is told, and what its answers do.
 
 mod adopting;
+mod composites;
 mod describing;
 mod homed;
 mod listing;
@@ -46,7 +47,8 @@ fn homed(number: u8) -> ObjectId {
 fn attributes(text: &str, origin: Option<Origin>) -> Attributes {
     let class = Durability::Memory;
     let serial = if origin.is_some() { THEIRS } else { OURS };
-    let pool = PoolAttributes { copies: 2, copies_min: 1, class, origin, serial };
+    let pool =
+        PoolAttributes { copies: 2, copies_min: 1, class, origin, serial, owns_members: false };
     Attributes { name: Some(name(text)), pool: Some(pool), ..Attributes::default() }
 }
 

@@ -37,6 +37,7 @@ impl<D: Directory> Store<D> {
             self.go_on_with_inventory();
         }
         self.go_on_sweeping();
+        self.go_on_deleting_members();
         if std::mem::take(&mut self.work.feed) {
             self.retry_waiting_for_room();
         }
@@ -98,7 +99,11 @@ impl<D: Directory> Store<D> {
         };
         let unattached = |entry: &Entry| self.objects.records.get(entry.record).is(UNATTACHED);
         let unattached: Vec<_> = piece.into_iter().filter_map(found).filter(unattached).collect();
+        let (pooled, unattached): (Vec<_>, Vec<_>) =
+            unattached.into_iter().partition(|entry| entry.id.is_pooled());
         self.hide_deleted(unattached);
+        // Other nodes may have copies of these.
+        self.delete_members(pooled.iter().map(|entry| entry.id));
         self.collect_fresh();
         Leftover::Unattached(objects)
     }

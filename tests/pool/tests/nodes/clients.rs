@@ -173,7 +173,8 @@ impl World {
         }
         let serial = if is_homed { 0 } else { self.last_serial };
         let (class, origin) = (Durability::Memory, None);
-        let pool = Some(PoolAttributes { copies, copies_min, class, origin, serial });
+        let pool =
+            Some(PoolAttributes { copies, copies_min, class, origin, serial, owns_members: false });
         let is_named = |name: &Name| name.id() == *id;
         let name = (0..FREE_IDS).filter_map(name).find(is_named);
         let attributes = Attributes { name, pool, ..Attributes::default() };

@@ -28,7 +28,14 @@ fn commit(id: ObjectId, copies: u8) -> Call {
 
 fn with_copies(copies: u8) -> Attributes {
     let class = Durability::Memory;
-    let pool = PoolAttributes { copies, copies_min: 1, class, origin: None, serial: 0 };
+    let pool = PoolAttributes {
+        copies,
+        copies_min: 1,
+        class,
+        origin: None,
+        serial: 0,
+        owns_members: false,
+    };
     Attributes { pool: Some(pool), ..Attributes::default() }
 }
 
