@@ -401,14 +401,15 @@ def test_a_table_in_parts_goes_to_the_pool_in_one_piece(nodes):
     nodes.two.delete(name)
 
 
-def test_composites_of_a_pool_are_refused_with_what_to_do_instead(nodes):
+def test_composites_that_the_pool_cannot_have_are_refused_with_what_to_do_instead(nodes):
     member, pooled = nodes.one.put(b"a part"), nodes.one.put(b"of the pool", pool=True)
     refused = [
-        ({"name": "@parts:composite", "members": [member]}, "in one piece"),
-        ({"pool": True, "members": [member]}, "in one piece"),
-        ({"name": "@parts:composite", "owned": True}, "leave out owned"),
-        ({"name": "composite", "members": [member, pooled]}, "objects of this store"),
-        ({"members": ["@parts:nothing"]}, "objects of this store"),
+        ({"name": "@parts:composite", "members": [member]}, "put it with pool"),
+        ({"pool": True, "members": [pooled, member]}, "put it with pool"),
+        ({"name": "@parts:composite", "members": ["@parts:nothing"]}, "has a name"),
+        ({"name": "@parts:composite", "owned": True}, "does not say that it is owned"),
+        ({"name": "composite", "members": [member, pooled]}, "other nodes may delete"),
+        ({"members": ["@parts:nothing"]}, "other nodes may delete"),
     ]
     for options, advice in refused:
         with pytest.raises(plasmon.Unsupported, match=advice):

@@ -100,8 +100,13 @@ pub struct PutOptions {
     pub tag: u8,
     /// How long the object lives after it is sealed; `None` for no limit.
     pub ttl: Option<Duration>,
-    /// Objects that this one is made of; they live at least as long as it does.
+    /// Objects that this one is made of; they live at least as long as it does. Those of an object
+    /// of a pool are objects of the pool without names, which it has accepted and which are on this
+    /// node; they can be deleted all the same.
     pub members: Vec<ObjectId>,
+    /// Of an object of a pool, whether its members are deleted when it is. In a store alone they
+    /// say so themselves: [`Self::owned`].
+    pub owns_members: bool,
     /// Whether an object without a name belongs to the pool of the store. It is found on all nodes
     /// by its id, which says on which node it was made. One with a name does so if its name begins
     /// with `@`.

@@ -48,6 +48,8 @@ pub(crate) struct Plan {
     pub(crate) is_homed: bool,
     /// Whether a put waits until the pool has accepted an object that is seen before that.
     pub(crate) settles: bool,
+    /// Whether the pool is to have accepted the members before.
+    pub(crate) settles_members: bool,
     pub(crate) traits: Traits,
     pub(crate) attributes: Vec<u8>,
     pub(crate) sizes: Sizes,
@@ -81,7 +83,19 @@ impl Plan {
         })?;
         let traits = Traits { policy: options.policy, tag: options.tag, owned: options.owned };
         let replace = options.replace;
-        Ok(Self { chosen, replace, is_homed, settles, traits, attributes, sizes, footprint })
+        let is_answered = settles || !is_homed && pool.is_some();
+        let settles_members = is_answered && !options.members.is_empty();
+        Ok(Self {
+            chosen,
+            replace,
+            is_homed,
+            settles,
+            settles_members,
+            traits,
+            attributes,
+            sizes,
+            footprint,
+        })
     }
 }
 
@@ -112,13 +126,18 @@ fn pool_attributes(
         let error = chosen.into_iter().fold(error, Error::with_id);
         Err(error.naming(options.name.as_ref()))
     };
-    check_members(doing, &options.members)?;
     let is_named = chosen.is_some_and(|id| id.is_pooled());
+    check_members(doing, &options.members, is_named || options.pool)?;
     if options.pool && !is_named && chosen.is_some() {
         let detail = "an object of a pool has a name that begins with @, or neither name nor id";
         return refused(Code::BadRequest, detail);
     }
     if !is_named && !options.pool {
+        if options.owns_members {
+            let detail = "only an object of a pool says that it owns its members: put them with \
+                          owned instead";
+            return refused(Code::BadRequest, detail);
+        }
         return match (copies, copies_min, options.ack) {
             (0, 0, None) => Ok(None),
             (0, 0, Some(_)) => refused(
@@ -156,28 +175,59 @@ fn pool_attributes(
             "copies_min is larger than copies, which is 2 unless given, or 1 without a name",
         );
     }
-    let class = match policy {
-        Policy::Keep => Durability::Memory,
-        Policy::Cache => Durability::Cache,
-    };
-    let origin = None;
+    let class = class_of(policy);
+    let (origin, serial, owns_members) = (None, 0, options.owns_members);
     if !is_named {
-        // Its id is never used again. What is as ever needs no attributes.
-        let is_plain = copies == 1 && class == Durability::Memory;
-        let attributes = PoolAttributes { copies, copies_min, class, origin, serial: 0 };
-        return Ok((!is_plain).then_some(attributes));
+        // Its id is never used again.
+        let attributes = PoolAttributes { copies, copies_min, class, origin, serial, owns_members };
+        return Ok((!is_plain(&attributes)).then_some(attributes));
     }
     // So many bytes come at once and whole, once the machine has booted.
     let serial = plasmon_shm::edge::random().map(u64::from_le_bytes);
     let serial = serial.map_err(|error| Error::io(doing, error))?;
-    Ok(Some(PoolAttributes { copies, copies_min, class, origin, serial }))
+    Ok(Some(PoolAttributes { copies, copies_min, class, origin, serial, owns_members }))
 }
 
-/// An object of a pool may be deleted on any node, so no other object can rely on it.
-fn check_members(doing: &'static str, members: &[ObjectId]) -> Result<()> {
-    let Some(member) = members.iter().find(|id| id.is_pooled()) else { return Ok(()) };
-    let detail = "a member is an object of a pool, which other nodes may delete: make the \
-                  composite of objects of this store, or put its data in one piece";
+fn class_of(policy: Policy) -> Durability {
+    match policy {
+        Policy::Keep => Durability::Memory,
+        Policy::Cache => Durability::Cache,
+    }
+}
+
+/// Whether an object with a home is as ever: then it needs no attributes.
+fn is_plain(pool: &PoolAttributes) -> bool {
+    pool.copies == 1 && pool.class == Durability::Memory && !pool.owns_members
+}
+
+/// The attributes of a member of an object of a pool that is put with these options: it has as many
+/// copies.
+pub(crate) fn member_attributes(doing: &'static str, options: &PutOptions) -> Result<Vec<u8>> {
+    let pool = pool_attributes(doing, options, chosen_id(doing, options)?)?;
+    let pool = pool.map(|pool| PoolAttributes { serial: 0, owns_members: false, ..pool });
+    let pool = pool.filter(|pool| !is_plain(pool));
+    Ok(Attributes { pool, ..Attributes::default() }.encode())
+}
+
+/// What is found by all nodes consists of what all nodes find, and of nothing else: other objects
+/// of this store cannot rely on what other nodes may delete.
+fn check_members(doing: &'static str, members: &[ObjectId], is_pooled: bool) -> Result<()> {
+    let is_wrong = |id: &&ObjectId| id.is_pooled() != is_pooled || is_pooled && id.home().is_none();
+    let Some(member) = members.iter().find(is_wrong) else { return Ok(()) };
+    let detail = match (is_pooled, member.is_pooled()) {
+        (false, _) => {
+            "a member is an object of a pool, which other nodes may delete: put the composite into \
+             the pool as well, or put its data in one piece"
+        }
+        (true, false) => {
+            "a member is an object of this store alone, which other nodes do not find: put it with \
+             pool, without a name"
+        }
+        (true, true) => {
+            "a member has a name of the pool, which may be put again with other content: put it \
+             with pool, without a name"
+        }
+    };
     Err(Error::new(Code::Unsupported, doing).with_id(*member).with_detail(detail))
 }
 
@@ -192,14 +242,8 @@ fn unsupported_in_a_pool(options: &PutOptions) -> Option<&'static str> {
     }
     if options.owned {
         return Some(
-            "an object of a pool is no member of others, so it cannot be owned by one: leave out \
-             owned, and delete it when it is not needed",
-        );
-    }
-    if !options.members.is_empty() {
-        return Some(
-            "an object of a pool has no members: put its data in one piece, as puts and builders \
-             of tables do",
+            "an object of a pool does not say that it is owned: put the object that it is a member \
+             of with owns_members, or delete it when it is not needed",
         );
     }
     None
@@ -341,6 +385,12 @@ mod tests {
             PutOptions { replace: true, ..pooled.clone() },
             PutOptions { owned: true, ..pooled.clone() },
             PutOptions { members: vec![ObjectId::new([7; 20])], ..pooled.clone() },
+            PutOptions { members: vec![ObjectId::pooled([7; 12], None)], ..pooled.clone() },
+            PutOptions {
+                members: vec![ObjectId::pooled([7; 12], Some(3)), ObjectId::new([7; 20])],
+                pool: true,
+                ..PutOptions::default()
+            },
             PutOptions { members: vec![ObjectId::pooled([7; 12], None)], ..PutOptions::default() },
             PutOptions {
                 members: vec![ObjectId::new([7; 20]), ObjectId::pooled([7; 12], Some(3))],
@@ -352,6 +402,31 @@ mod tests {
             let error = Plan::new("putting", 1, &options).unwrap_err();
             assert_eq!(error.code(), Code::Unsupported);
         }
+    }
+
+    #[test]
+    fn an_object_of_a_pool_has_members_of_the_pool_and_says_whether_it_owns_them() {
+        let name = Some(Name::new("", "@prod:sales").unwrap());
+        let members = vec![ObjectId::pooled([7; 12], Some(3)); 2];
+        let base = PutOptions { members: members.clone(), ..PutOptions::default() };
+        for (name, pool) in [(name, false), (None, true)] {
+            for owns_members in [false, true] {
+                let options = PutOptions { name: name.clone(), pool, owns_members, ..base.clone() };
+                let plan = Plan::new("putting", 1, &options).unwrap();
+                let attributes = Attributes::decode(&plan.attributes).unwrap();
+                assert_eq!(attributes.members, members);
+                let owns = attributes.pool.is_some_and(|pool| pool.owns_members);
+                assert_eq!(owns, owns_members);
+                let member = Attributes::decode(&member_attributes("putting", &options).unwrap());
+                let member = member.unwrap();
+                assert_eq!((member.name, member.members), (None, vec![]));
+                let copies = name.is_some().then_some(2);
+                let found = member.pool.map(|pool| (pool.copies, pool.serial, pool.owns_members));
+                assert_eq!(found, copies.map(|copies| (copies, 0, false)));
+            }
+        }
+        let alone = PutOptions { owns_members: true, ..PutOptions::default() };
+        assert_eq!(Plan::new("putting", 1, &alone).unwrap_err().code(), Code::BadRequest);
     }
 
     #[test]

@@ -25,7 +25,7 @@ use crate::options::PutOptions;
 use crate::payload::{Payload, Plan};
 use crate::process::Process;
 use crate::session::Session;
-use crate::settle::{home, settle_put};
+use crate::settle::{home, settle_members, settle_put};
 use crate::submit::{acknowledge, await_applied, submit, submit_put};
 use crate::writer::{Origin, Writer};
 
@@ -44,6 +44,9 @@ impl Process {
     fn put_whole(&self, data: &[&[u8]], options: &PutOptions) -> Result<ObjectId> {
         let bytes = data.iter().map(|part| part.len() as u64).sum();
         let plan = Plan::new(PUTTING, bytes, options)?;
+        if plan.settles_members {
+            settle_members(&self.connection, PUTTING, &options.members)?;
+        }
         let payload = Payload { data, metadata: &options.metadata, attributes: &plan.attributes };
         let session = self.connection.session();
         let id = match self.put_once(session, &plan, payload, options.strict) {
@@ -206,7 +209,10 @@ impl Process {
             let detail = "an object of a pool without a name has an id of the client's making";
             return Err(Error::new(Code::BadRequest, PUTTING).with_detail(detail));
         }
-        let settles = Plan::new(PUTTING, 0, options)?.settles;
+        let Plan { settles, settles_members, .. } = Plan::new(PUTTING, 0, options)?;
+        if settles_members {
+            settle_members(&self.connection, PUTTING, &options.members)?;
+        }
         let session = Arc::clone(self.connection.session());
         let mut ids = Vec::with_capacity(objects.len());
         let mut awaited = Vec::new();
@@ -271,6 +277,9 @@ impl Process {
         options: &PutOptions,
     ) -> Result<Writer> {
         let plan = Plan::new(CREATING, data_bytes, options)?;
+        if plan.settles_members {
+            settle_members(&self.connection, CREATING, &options.members)?;
+        }
         let session = Arc::clone(self.connection.session());
         if self.is_carved(&session, &plan, options.strict) {
             return self.create_carved(store, session, &plan, options);

@@ -112,6 +112,31 @@ pub(crate) fn settle_put(
     Err(Error::new(code, doing).with_id(id).with_detail(detail))
 }
 
+/// Waits until the pool has accepted the members of an object that is about to be put.
+pub(crate) fn settle_members(
+    connection: &Connection,
+    doing: &'static str,
+    members: &[ObjectId],
+) -> Result<()> {
+    let outcomes = settle(connection, members, Until::timeout(Some(ACCEPTED_WITHIN)))?;
+    let refused = members.iter().zip(outcomes).find_map(|(id, outcome)| Some((*id, outcome?)));
+    let Some((id, code)) = refused else { return Ok(()) };
+    let (code, detail) = match code {
+        Code::TimedOut | Code::Unreachable => (
+            Code::Unreachable,
+            "the pool has not said yet whether it accepts this member of the object: settle its \
+             id, then put the object again",
+        ),
+        Code::BadRequest => (
+            Code::Absent,
+            "this member of the object is not on this node: get it, and keep it until the object \
+             is put",
+        ),
+        code => (code, "this member of the object has ended: put it again, under another id"),
+    };
+    Err(Error::new(code, doing).with_id(id).with_detail(detail))
+}
+
 /// The home of ids that are made now.
 #[inline]
 pub(crate) fn home(connection: &Connection, doing: &'static str) -> Result<Slot> {

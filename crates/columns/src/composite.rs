@@ -22,9 +22,11 @@ pub(crate) fn put(
 ) -> Result<ObjectId> {
     let metadata = described((kind, text), options)?;
     // With an id of its own the put returns with the verdict. What replaces nothing is refused.
-    let chosen = options.id.is_some() || options.name.is_some() || options.replace;
+    let chosen = options.id.is_some() || options.name.is_some() || options.replace || options.pool;
     let id = if chosen { options.id } else { Some(store.new_id()) };
-    let mut options = PutOptions { id, metadata, tag: tag::COMPOSITE, ..options.clone() };
+    let owns_members = is_pooled(options);
+    let tag = tag::COMPOSITE;
+    let mut options = PutOptions { id, metadata, tag, owns_members, ..options.clone() };
     let mut groups = Vec::new();
     options.members = grouped(store, members.to_vec(), &mut groups)?;
     let put = store.put(&writer.encode(members), &options).map_err(Error::from);
@@ -63,7 +65,7 @@ pub(crate) fn forget(store: &Client, members: &[ObjectId]) {
     let _ = store.delete(members);
 }
 
-/// Whether the options name an object of a pool, which has no members: a copy is made for it.
+/// Whether the options name an object of a pool.
 pub(crate) fn is_pooled(options: &PutOptions) -> bool {
     let named = options.name.as_ref().map(plasmon_client::Name::id);
     options.pool || options.id.or(named).is_some_and(|id| id.is_pooled())

@@ -14,7 +14,7 @@ use crate::checks::{Batches, Checks};
 use crate::error::{Error, Result};
 use crate::partial::{PartialTable, StreamSource};
 use crate::parts::Stream;
-use crate::read::{MEMBERS_TIMEOUT, whole};
+use crate::read::whole;
 
 /// What is read before anything is known: the schema and the first header of most tables. With the
 /// metadata it still comes in a message.
@@ -48,7 +48,8 @@ impl ObjectTable {
                     .map_or_else(Buffer::default, buffer_of);
                 let found = Composite::decode(&data).map_err(|bad| broken(bad.to_string()))?;
                 let (store, members) = (store.clone(), HashMap::new());
-                (ObjectSource::Composite { store, found, data, members }, Buffer::default())
+                let source = ObjectSource::Composite { id, store, found, data, members };
+                (source, Buffer::default())
             }
             other => return Err(Error::NoTable { id, found: tag::in_words(other) }),
         };
@@ -97,7 +98,13 @@ enum ObjectSource {
     /// It is the data of an object.
     Stream(PartsReader, u64),
     /// It is in parts, in several objects, of which those are pinned that were needed.
-    Composite { store: Client, found: Composite, data: Buffer, members: HashMap<u32, Buffer> },
+    Composite {
+        id: ObjectId,
+        store: Client,
+        found: Composite,
+        data: Buffer,
+        members: HashMap<u32, Buffer>,
+    },
 }
 
 impl StreamSource for ObjectSource {
@@ -124,9 +131,9 @@ impl StreamSource for ObjectSource {
                 }
                 Ok(buffers)
             }
-            Self::Composite { store, found, data, members } => {
+            Self::Composite { id, store, found, data, members } => {
                 let needed = parts_in(&found.parts, ranges);
-                pin_members(store, found, &needed, members)?;
+                pin_members((store, *id), found, &needed, members)?;
                 let parts = needed.into_iter().map(|part| {
                     let source = match part.place {
                         Place::Here(_) => Some(&*data),
@@ -161,7 +168,7 @@ fn parts_in<'a>(parts: &'a [Part], ranges: &[Range<u64>]) -> Vec<&'a Part> {
 
 /// Pins the members that these parts lie in.
 fn pin_members(
-    store: &Client,
+    (store, composite): (&Client, ObjectId),
     found: &Composite,
     parts: &[&Part],
     members: &mut HashMap<u32, Buffer>,
@@ -177,9 +184,9 @@ fn pin_members(
     let id = |member: &u32| found.members.get(*member as usize).copied();
     let ids: Option<Vec<ObjectId>> = missing.iter().map(id).collect();
     let ids = ids.ok_or_else(crate::parts::cut_short)?;
-    let buffers = store.get_many(&ids, Some(MEMBERS_TIMEOUT))?;
-    for (member, buffer) in missing.into_iter().zip(buffers) {
-        members.insert(member, whole(&buffer?));
+    let buffers = crate::read::members(store, composite, &ids)?;
+    for (member, buffer) in missing.into_iter().zip(&buffers) {
+        members.insert(member, whole(buffer));
     }
     Ok(())
 }

@@ -41,7 +41,8 @@ pub fn put<'a>(
     table: Table<'_>,
     options: &PutOptions,
 ) -> Result<ShareOutcome> {
-    // A strict object is written by its writer alone, and one of a pool has no members: a copy.
+    // A strict object is written by its writer alone, and one of a pool does not hold what other
+    // objects hold, too: a copy.
     if !options.strict
         && !composite::is_pooled(options)
         && let Some(first) = pools.next()

@@ -12,7 +12,7 @@ use std::time::Duration;
 use arrow_array::{RecordBatchIterator, RecordBatchReader};
 use arrow_buffer::Buffer;
 use arrow_schema::ArrowError;
-use plasmon_client::{Client, tag};
+use plasmon_client::{Client, ObjectId, tag};
 use plasmon_proto::composite::{Composite, Part, Place};
 
 use crate::checks::{Batches, Checks};
@@ -21,7 +21,7 @@ use crate::ipc_decode::decode;
 use crate::parts::Stream;
 
 /// How long bringing members back from a file may take.
-pub(crate) const MEMBERS_TIMEOUT: Duration = Duration::from_secs(60);
+const MEMBERS_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The Arrow data of an object, in place as far as its store's level allows, checked.
 pub fn read(object: &plasmon_client::Buffer) -> Result<Batches> {
@@ -39,7 +39,7 @@ pub fn read_with(
         tag::ARROW_STREAM => Stream::whole(data),
         tag::COMPOSITE => {
             let found = Composite::decode(&data).map_err(|bad| broken(bad.to_string()))?;
-            composed(object.store(), &found, &data, &broken)?
+            composed(object, &found, &data, &broken)?
         }
         other => return Err(Error::NoTable { id: object.id(), found: tag::in_words(other) }),
     };
@@ -87,16 +87,39 @@ pub(crate) fn whole(object: &plasmon_client::Buffer) -> Buffer {
     Buffer::from(bytes::Bytes::from_owner(PinnedData(object.clone())))
 }
 
+/// Pins members of a composite. Those of a pool are brought here, and are not waited for: they were
+/// there before it.
+pub(crate) fn members(
+    store: &Client,
+    composite: ObjectId,
+    ids: &[ObjectId],
+) -> Result<Vec<plasmon_client::Buffer>> {
+    let is_pooled = ids.iter().any(ObjectId::is_pooled);
+    let timeout = if is_pooled { Duration::ZERO } else { MEMBERS_TIMEOUT };
+    let found = store.get_many(ids, Some(timeout))?;
+    found.into_iter().map(|member| member.map_err(|error| of_member(composite, error))).collect()
+}
+
+/// Why a composite cannot be read.
+fn of_member(composite: ObjectId, error: plasmon_client::Error) -> Error {
+    let before = error.detail().to_owned();
+    let separator = if before.is_empty() { "" } else { "; " };
+    let detail = format!(
+        "{before}{separator}it is a member of the object {composite}, which cannot be read \
+         without it"
+    );
+    error.with_detail(detail).into()
+}
+
 /// The stream of a composite.
 fn composed(
-    store: &Client,
+    object: &plasmon_client::Buffer,
     found: &Composite,
     data: &Buffer,
     broken: &dyn Fn(String) -> Error,
 ) -> Result<Stream> {
-    let members = store.get_many(&found.members, Some(MEMBERS_TIMEOUT))?;
-    let members = members.into_iter().map(|member| Ok(whole(&member?)));
-    let members: Vec<Buffer> = members.collect::<Result<_>>()?;
+    let members = members(object.store(), object.id(), &found.members)?;
+    let members: Vec<Buffer> = members.iter().map(whole).collect();
     let part = |part: &Part| -> Result<(u64, Buffer)> {
         let source = match part.place {
             Place::Here(_) => data,

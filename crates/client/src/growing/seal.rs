@@ -9,6 +9,9 @@ use plasmon_proto::{Code, ObjectId};
 
 use super::GrowingObject;
 use crate::error::{Error, Result};
+use crate::options::PutOptions;
+use crate::payload::member_attributes;
+use crate::settle::home;
 
 const SEALING: &str = "sealing object";
 
@@ -75,6 +78,57 @@ impl GrowingObject {
             }
         }
         Ok(ids)
+    }
+
+    /// Like [`Self::seal_all`], as objects of the pool of the store without names, which are to be
+    /// members of the object that is put with these options, and have as many copies. `ids` gets
+    /// those that are sealed, also before an error: without a composite of them they end with this
+    /// client.
+    pub fn seal_all_pooled(
+        growing: Vec<(Self, usize)>,
+        options: &PutOptions,
+        ids: &mut Vec<ObjectId>,
+    ) -> Result<()> {
+        let attributes = member_attributes(SEALING, options)?;
+        let mut rest = growing.into_iter().peekable();
+        while rest.peek().is_some() {
+            let mut begun = Vec::new();
+            for (one, bytes) in rest.by_ref().take(SEALS_AT_ONCE) {
+                begun.push(one.begin_seal_pooled(bytes, &attributes)?);
+            }
+            for (one, target, number) in begun {
+                one.end_seal(number)?;
+                ids.push(target);
+            }
+        }
+        Ok(())
+    }
+
+    fn begin_seal_pooled(
+        mut self,
+        bytes: usize,
+        attributes: &[u8],
+    ) -> Result<(Self, ObjectId, u64)> {
+        self.ensure_exactly(bytes + attributes.len())?;
+        if !attributes.is_empty() {
+            self.write(bytes, attributes);
+        }
+        self.connection.check_ours(SEALING, self.id)?;
+        drop(self.map.take());
+        self.discard_ahead();
+        if self.is_lost() {
+            return Err(Error::forgotten(SEALING, self.id));
+        }
+        let home = home(&self.connection, SEALING)?;
+        let target = self.session.writing().homed_ids.next(home);
+        let request = Request::SealGrownPooled {
+            id: self.id,
+            target,
+            data: bytes as u64,
+            attributes: attributes.len() as u32,
+        };
+        let number = self.connection.rpc().begin(SEALING, request, None)?;
+        Ok((self, target, number))
     }
 
     /// Like [`Self::seal_all`] for [`Self::seal_lent`].

@@ -6,7 +6,7 @@ use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use plasmon_client::{Client, GrowingObject, ObjectId, PutOptions, tag};
 use plasmon_proto::composite::CompositeWriter;
-use plasmon_proto::limits::OBJECT_ALIGN;
+use plasmon_proto::limits::{MEMBERS_MAX, OBJECT_ALIGN};
 
 use super::node::Node;
 use super::stream::{self, Sink, Slot};
@@ -19,6 +19,10 @@ use crate::parts::Stream;
 
 /// The kind of value in the object: [`plasmon_proto::value::table_kind`].
 pub(crate) type Kind = u8;
+
+/// A pool commits, records and moves each member as an object of its own. If they are shorter than
+/// that on average, a copy takes less.
+const POOLED_MEMBER_BYTES: u64 = 256 << 10;
 
 /// The columns of one batch.
 #[derive(Debug)]
@@ -39,21 +43,28 @@ impl ColumnSet<'_> {
     pub(crate) fn seal(&self, batches: Vec<Batch>, options: &PutOptions) -> Result<ObjectId> {
         let mut sink = InParts::default();
         stream::write(self.schema, &borrowed(&batches), &mut sink)?;
-        if sink.is_lost || composite::is_pooled(options) {
+        let is_pooled = composite::is_pooled(options);
+        if sink.is_lost || is_pooled && !sink.is_worth_members() {
             return self.copy(&batches, options);
         }
         let memories = memories(batches);
-        let members: Vec<ObjectId> = memories.iter().map(|(memory, _)| memory.id()).collect();
-        let sealed = GrowingObject::seal_all(memories).map_err(Error::from);
-        let composed = sealed.and_then(|_| {
-            let members = sink.ordered(&members);
+        let grown: Vec<ObjectId> = memories.iter().map(|(memory, _)| memory.id()).collect();
+        let mut members = Vec::with_capacity(grown.len());
+        let sealed = if is_pooled {
+            GrowingObject::seal_all_pooled(memories, options, &mut members)
+        } else {
+            members.clone_from(&grown);
+            GrowingObject::seal_all(memories).map(drop)
+        };
+        let composed = sealed.map_err(Error::from).and_then(|()| {
+            let members = sink.ordered(&grown, &members);
             composite::put(self.store, &sink.writer, &members, (self.kind, ""), options)
         });
         composed.inspect_err(|_| composite::forget(self.store, &members))
     }
 
     /// Copies what was built into an ordinary object: the daemon that gave the memory is gone, or
-    /// the object is one of a pool, which has no members. It is written where it will lie.
+    /// members are not worth it in a pool. It is written where it will lie.
     fn copy(&self, batches: &[Batch], options: &PutOptions) -> Result<ObjectId> {
         let batches = borrowed(batches);
         let mut length = Length::default();
@@ -99,15 +110,23 @@ fn memories(batches: Vec<Batch>) -> Vec<(GrowingObject, usize)> {
 struct InParts {
     writer: CompositeWriter,
     numbers: HashMap<ObjectId, u32>,
+    member_bytes: u64,
     is_lost: bool,
 }
 
 impl InParts {
-    /// The members by their numbers.
-    fn ordered(&self, members: &[ObjectId]) -> Vec<ObjectId> {
-        let mut ordered = members.to_vec();
-        ordered.sort_by_key(|id| self.numbers.get(id).copied().unwrap_or(u32::MAX));
-        ordered
+    /// The members by the numbers of the memory that they are made of.
+    fn ordered(&self, grown: &[ObjectId], members: &[ObjectId]) -> Vec<ObjectId> {
+        let number = |id: &ObjectId| self.numbers.get(id).copied().unwrap_or(u32::MAX);
+        let mut ordered: Vec<_> = grown.iter().map(number).zip(members.iter().copied()).collect();
+        ordered.sort_by_key(|(number, _)| *number);
+        ordered.into_iter().map(|(_, id)| id).collect()
+    }
+
+    /// Whether members cost a pool less than a copy does.
+    fn is_worth_members(&self) -> bool {
+        let count = self.numbers.len();
+        count <= MEMBERS_MAX && self.member_bytes >= count as u64 * POOLED_MEMBER_BYTES
     }
 }
 
@@ -128,6 +147,7 @@ impl Sink for InParts {
                 if let Some(memory) = bytes.memory() {
                     let next = self.numbers.len() as u32;
                     let number = *self.numbers.entry(memory.id()).or_insert(next);
+                    self.member_bytes += bytes.len() as u64;
                     self.is_lost |= memory.is_lost();
                     self.writer.push_member(number, 0, bytes.len() as u64);
                 }
