@@ -44,6 +44,9 @@ pub(crate) struct RegionAsks {
     timers: Timers<QuestionNo>,
     /// The owners of regions, which are not known to be over.
     owners: BTreeMap<ObjectId, u64>,
+    /// Regions that were allocated here, or may have been, on homes that were given up: a home that
+    /// comes back with them has to end them.
+    lost: BTreeSet<ObjectId>,
     /// Nodes that are connected.
     linked: BTreeSet<Slot>,
 }
@@ -56,6 +59,7 @@ impl RegionAsks {
             next: first,
             timers: Timers::new(),
             owners: BTreeMap::new(),
+            lost: BTreeSet::new(),
             linked: BTreeSet::new(),
         }
     }
@@ -133,13 +137,19 @@ impl RegionAsks {
         self.timers.clear(question);
         let Some(Ask { number, again, .. }) = self.asks.remove(&question) else { return };
         match (&again, reply) {
-            (Again::Request(RegionRequest::Allocate { id, .. }), RegionReply::Failed(_)) => {
+            (Again::Request(RegionRequest::Allocate { id, .. }), RegionReply::Failed(failure)) => {
                 // It may have come through.
-                if reply == RegionReply::Failed(RegionFailure::Unreachable) {
-                    self.abandon(cx, *id);
+                match failure {
+                    RegionFailure::Unreachable => self.abandon(cx, *id),
+                    RegionFailure::Lost => _ = self.lost.insert(*id),
+                    _ => {}
                 }
                 self.owners.remove(id);
             }
+            (
+                Again::Request(RegionRequest::Free { id, is_abandoned: true }),
+                RegionReply::Failed(RegionFailure::Lost),
+            ) => _ = self.lost.insert(*id),
             (
                 Again::Request(RegionRequest::Seal { id } | RegionRequest::Free { id, .. }),
                 RegionReply::Done,
@@ -172,7 +182,9 @@ impl RegionAsks {
         let asked: Vec<QuestionNo> = asked.map(|(question, _)| *question).collect();
         for question in asked {
             self.timers.clear(question);
-            self.asks.remove(&question);
+            if let Some(Ask { number, .. }) = self.asks.remove(&question) {
+                tell(cx, number, RegionFailure::AllocatorGone);
+            }
         }
         for id in ids {
             self.owners.remove(&id);
@@ -209,14 +221,25 @@ impl RegionAsks {
         }
     }
 
-    /// Questions end whose home was given up. A region that is to be abandoned there is gone.
+    /// Questions end whose home was given up. It may come back with its regions: those of this node
+    /// are over all the same, since their programs were told so.
     pub(crate) fn map_changed(&mut self, cx: &mut Context<'_>) {
-        let is_lost = |(_, ask): &(&QuestionNo, &Ask)| is_lost(cx.view, ask.home);
-        let lost: Vec<_> = self.asks.iter().filter(is_lost).map(|(no, _)| *no).collect();
+        let is_asked = |(_, ask): &(&QuestionNo, &Ask)| is_lost(cx.view, ask.home);
+        let lost: Vec<_> = self.asks.iter().filter(is_asked).map(|(no, _)| *no).collect();
         for question in lost {
             self.end(cx, question, RegionReply::Failed(RegionFailure::Lost));
         }
-        self.owners.retain(|id, _| id.home().is_some_and(|home| !is_lost_home(cx.view, home)));
+        let home = |id: &ObjectId| id.home().map(Slot);
+        let is_there = |id: &ObjectId| home(id).is_some_and(|home| !is_lost(cx.view, home));
+        self.lost.extend(self.owners.keys().filter(|id| !is_there(id)));
+        self.owners.retain(|id, _| is_there(id));
+        // One that was forgotten never comes back with its slot.
+        let is_known = |id: &ObjectId| home(id).is_some_and(|home| cx.view.has(home));
+        let back: Vec<_> = self.lost.iter().copied().filter(is_there).collect();
+        self.lost.retain(|id| is_known(id) && !is_there(id));
+        for id in back {
+            self.abandon(cx, id);
+        }
     }
 
     /// Asks again, and ends what was not answered in time.
@@ -240,10 +263,6 @@ impl RegionAsks {
 
 fn is_lost(view: &View, home: Slot) -> bool {
     home != view.me() && view.is_out(home)
-}
-
-fn is_lost_home(view: &View, home: u16) -> bool {
-    is_lost(view, Slot(home))
 }
 
 fn send_again(cx: &mut Context<'_>, question: QuestionNo, ask: &Ask) {

@@ -122,6 +122,11 @@ impl View {
         self.map.node(slot).is_none_or(|node| node.state == NodeState::Out)
     }
 
+    /// Whether the map has a node in a slot.
+    pub(crate) fn has(&self, slot: Slot) -> bool {
+        self.map.node(slot).is_some()
+    }
+
     /// Whether a copy on a node counts as one that the pool keeps: it does not drain.
     pub(crate) fn counts(&self, slot: Slot) -> bool {
         self.map.node(slot).is_none_or(|node| !node.drain)

@@ -454,6 +454,47 @@ fn regions_end_with_the_node_that_allocated_them_when_it_starts_again_or_is_give
     }
 }
 
+/// A home that was given up and came back had its regions still. Their allocators were told that
+/// they are lost, and nothing told the home when these ended: the memory stayed.
+#[test]
+fn a_home_that_comes_back_after_it_was_given_up_ends_what_was_said_to_be_lost() {
+    for is_owner_gone in [false, true] {
+        let mut bench = Bench::new();
+        assert_eq!(bench.ask(0, allocate(1)), RegionReply::Done);
+        bench.link(0, HOME, false);
+        let allocated = bench.begin(0, 7, allocate(2));
+        let home = bench.members.remove(HOME);
+        bench.lead();
+        bench.pass(2_000);
+        bench.lead();
+        assert_eq!(bench.replies[&allocated], failed(RegionFailure::Lost));
+        assert_eq!(bench.ask(0, write(0, &[1])), failed(RegionFailure::Lost));
+        if is_owner_gone {
+            bench.give(0, Event::RegionOwnerGone(7));
+        }
+        assert_eq!(bench.memory.len(), 1, "it knows nothing of that");
+        bench.members.insert(HOME, home);
+        bench.lead();
+        bench.link(0, HOME, true);
+        bench.pass(RETRY_MS);
+        assert!(bench.memory.is_empty());
+        assert_eq!(bench.ask(2, look()), failed(RegionFailure::AllocatorGone));
+        assert!(bench.nodes[0].is_idle());
+    }
+}
+
+/// The pool daemon remembered for ever what had asked, because no answer came.
+#[test]
+fn an_allocation_whose_program_ends_has_an_answer() {
+    let mut bench = Bench::new();
+    bench.link(0, HOME, false);
+    let allocated = bench.begin(0, 7, allocate(1));
+    bench.give(0, Event::RegionOwnerGone(7));
+    assert_eq!(bench.replies[&allocated], failed(RegionFailure::AllocatorGone));
+    bench.link(0, HOME, true);
+    assert!(bench.memory.is_empty() && bench.nodes[0].is_idle());
+}
+
 /// A region whose allocator ends while the home is away is given up later.
 #[test]
 fn an_allocator_that_ends_while_the_home_is_away_is_told_when_it_is_back() {
