@@ -130,6 +130,7 @@ pub(crate) unsafe fn put_options(pointer: *const plasmon_put_options) -> Result<
         tag: given.tag,
         ttl,
         members,
+        owns_members: false,
         pool: given.pool != 0,
         copies: given.copies,
         copies_min: given.copies_min,
