@@ -7,8 +7,8 @@
 //!   node c ── page ──┘
 //! ```
 //!
-//! Each node has a connection of its own, so that the nodes read at the same time. A node that does
-//! not answer is named, and the others are compared without it.
+//! All nodes are asked at the same time, each over a connection of its own. A node that does not
+//! answer is named, and the others are compared without it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
@@ -19,13 +19,20 @@ use plasmon_proto::pool_admin::{NodeState, PoolNode, Reply, Request};
 use plasmon_proto::pool_checksum::{ChecksumPage, ChecksumQuery, CopyChecksum};
 use plasmon_proto::{Code, Name, ObjectId};
 use plasmon_shm::deadline::Deadline;
+use plasmon_shm::edge;
 
 use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::interrupt;
-use crate::pool::Door;
+use crate::pool::{self, Door};
 
 const COMPARING: &str = "having the contents of the pool compared";
+
+/// For so long a pool daemon that has ended is waited for.
+const AGAIN_WITHIN: Duration = Duration::from_secs(10);
+
+/// The pause before the next try.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// Objects whose copies differ that are described; of others only the number is.
 pub const DIFFERENCES_MAX: usize = 10_000;
@@ -107,19 +114,19 @@ impl Client {
         for PoolNode { slot, state, .. } in nodes {
             match state {
                 NodeState::Up | NodeState::Draining | NodeState::Drained => {
-                    sides.push(Side::open(self.socket(), slot)?);
+                    sides.push(Side::new(slot));
                 }
                 NodeState::Down => found.unanswered.push(slot),
                 NodeState::Out => {}
             }
         }
-        let deadline = Deadline::after(within);
+        let (deadline, mut again) = (Deadline::after(within), None);
         while sides.iter().any(|side| side.query.is_some()) {
             interrupt::check(COMPARING)?;
             if deadline.is_past() {
                 return Err(Error::new(Code::TimedOut, COMPARING));
             }
-            read_pages(self.socket(), &mut sides, &mut found)?;
+            read_pages(self.socket(), &mut sides, &mut found, &mut again)?;
             found.compare(&mut sides);
             progress(found.progress(&sides));
         }
@@ -131,57 +138,73 @@ impl Client {
 #[derive(Debug)]
 struct Side {
     slot: Slot,
-    door: Door,
+    /// The connection over which a page is asked for. It is made anew for each: a node may wait
+    /// for others for longer than a connection may say nothing.
+    door: Option<Door>,
     /// What was read, and not compared.
     copies: VecDeque<CopyChecksum>,
     /// Where its next page begins; `None` after the last.
     query: Option<ChecksumQuery>,
-    requests: u64,
 }
 
 impl Side {
-    fn open(store: &Path, slot: Slot) -> Result<Self> {
-        let door = Door::open(store, COMPARING)?;
+    fn new(slot: Slot) -> Self {
         let query = Some(ChecksumQuery::default());
-        Ok(Self { slot, door, copies: VecDeque::new(), query, requests: 0 })
+        Self { slot, door: None, copies: VecDeque::new(), query }
     }
 
     /// Asks for the next page, if what is here has been compared.
-    fn ask(&mut self) -> Result<bool> {
-        let Some(query) = self.query.filter(|_| self.copies.is_empty()) else { return Ok(false) };
-        self.requests += 1;
-        self.door.send(self.requests, &Request::Checksums { node: self.slot, query })?;
-        Ok(true)
+    fn ask(&mut self, store: &Path) -> Result<()> {
+        let Some(query) = self.query.filter(|_| self.copies.is_empty()) else { return Ok(()) };
+        let door = Door::open(store, COMPARING)?;
+        door.send(1, &Request::Checksums { node: self.slot, query })?;
+        self.door = Some(door);
+        Ok(())
     }
 
-    /// The page that was asked for; `None` when the node does not answer.
-    fn receive(&self, store: &Path) -> Result<Option<ChecksumPage>> {
-        self.door.await_reply(store)?;
-        match self.door.receive()? {
-            (number, Reply::Checksums(page)) if number == self.requests => Ok(page),
-            _ => Err(Error::unexpected(COMPARING)),
+    /// Takes the page that was asked for, if one was. A node that does not answer is named.
+    fn take(&mut self, store: &Path, found: &mut ContentComparison) -> Result<()> {
+        let Some((door, query)) = self.door.take().zip(self.query) else { return Ok(()) };
+        door.await_reply(store)?;
+        let (1, Reply::Checksums(page)) = door.receive()? else {
+            return Err(Error::unexpected(COMPARING));
+        };
+        match page.filter(|page| query.is_answered_by(page)) {
+            Some(ChecksumPage { copies, next }) => {
+                self.copies = copies.into();
+                self.query = next;
+            }
+            None => {
+                self.query = None;
+                found.unanswered.push(self.slot);
+            }
         }
+        Ok(())
     }
 }
 
-/// Has all nodes read on at the same time whose copies are compared so far.
-fn read_pages(store: &Path, sides: &mut [Side], found: &mut ContentComparison) -> Result<()> {
-    let mut asked = Vec::new();
-    for side in sides {
-        if side.ask()? {
-            asked.push(side);
-        }
+/// Has all nodes read on at the same time whose copies are compared so far. A pool daemon of this
+/// machine that has ended is waited for until `again`, which is set by the first failure.
+fn read_pages(
+    store: &Path,
+    sides: &mut [Side],
+    found: &mut ContentComparison,
+    again: &mut Option<Deadline>,
+) -> Result<()> {
+    let asked: Vec<Result<()>> = sides.iter_mut().map(|side| side.ask(store)).collect();
+    let taken = sides.iter_mut().map(|side| side.take(store, found));
+    // All are taken, whatever becomes of the first.
+    let taken: Vec<Result<()>> = taken.collect();
+    let Err(error) = asked.into_iter().chain(taken).collect::<Result<()>>() else {
+        *again = None;
+        return Ok(());
+    };
+    let may_come = error.code() == Code::Unreachable && pool::has_socket(store);
+    let deadline = *again.get_or_insert(Deadline::after(AGAIN_WITHIN));
+    if !may_come || deadline.is_past() {
+        return Err(error);
     }
-    for side in asked {
-        let query = side.query.take().unwrap_or_default();
-        match side.receive(store)? {
-            Some(page) if query.is_answered_by(&page) => {
-                side.copies = page.copies.into();
-                side.query = page.next;
-            }
-            _ => found.unanswered.push(side.slot),
-        }
-    }
+    edge::sleep(interrupt::pause(PAUSE, deadline));
     Ok(())
 }
 
