@@ -1,13 +1,13 @@
 //! Reads copies for checksums.
 //!
-//! Small copies in memory are read at once, by the thread that has them. The others are read by a
-//! thread of their own, one after the other and [`BYTES_PER_S`] at most: programs need the memory
-//! and the disk as well.
+//! No more than [`BYTES_PER_S`] are read: programs need the memory, the disk and the processor as
+//! well. Small copies in memory are read at once, by the thread that has them, as long as that does
+//! not read more; all others by a thread of their own, one after the other.
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use plasmon_pool::event::{CopyPart, CopyRead};
@@ -19,6 +19,9 @@ use crate::memory::SharedSource;
 
 /// How much is read in a second: a page of checksums.
 const BYTES_PER_S: u64 = CHECKSUM_PAGE_BYTES;
+
+/// A copy counts as so many bytes at least, for what it takes to find it.
+const COPY_BYTES_MIN: u64 = 4 << 10;
 
 /// Takes the number of a job and what was read; `None` when it cannot be read.
 pub(crate) type ReadSink = Arc<dyn Fn(u64, Option<CopyRead>) + Send + Sync>;
@@ -34,18 +37,57 @@ pub(crate) struct Job {
 pub(crate) struct Checker {
     sink: ReadSink,
     jobs: Option<Sender<Job>>,
+    pace: Arc<Pace>,
     is_over: Arc<AtomicBool>,
+}
+
+/// When the next bytes may be read.
+#[derive(Debug)]
+struct Pace(Mutex<Instant>);
+
+impl Pace {
+    /// Takes a turn to read so many bytes; how long it is until then.
+    fn take(&self, bytes: u64) -> Duration {
+        let mut free_at = self.lock();
+        let now = Instant::now();
+        let begin = free_at.max(now);
+        *free_at = begin + time_of(bytes);
+        begin - now
+    }
+
+    /// Takes a turn if there is one now; whether there is.
+    fn take_now(&self, bytes: u64) -> bool {
+        let mut free_at = self.lock();
+        let now = Instant::now();
+        let is_free = *free_at <= now;
+        if is_free {
+            *free_at = now + time_of(bytes);
+        }
+        is_free
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Instant> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How long it may take at least to read so many bytes of a copy.
+fn time_of(bytes: u64) -> Duration {
+    let bytes = bytes.max(COPY_BYTES_MIN);
+    Duration::from_micros(bytes.saturating_mul(1_000_000) / BYTES_PER_S)
 }
 
 impl Checker {
     pub(crate) fn new(sink: ReadSink) -> Self {
-        Self { sink, jobs: None, is_over: Arc::default() }
+        let pace = Arc::new(Pace(Mutex::new(Instant::now())));
+        Self { sink, jobs: None, pace, is_over: Arc::default() }
     }
 
     /// Reads a copy, or has it read: what was read, if that is known at once.
     pub(crate) fn read(&mut self, job: Job) -> io::Result<Option<Option<CopyRead>>> {
-        let is_small = job.part.end - job.part.begin <= INLINE_BYTES_MAX;
-        if is_small && job.source.is_in_memory() {
+        let bytes = job.part.end - job.part.begin;
+        let is_small = bytes <= INLINE_BYTES_MAX && job.source.is_in_memory();
+        if is_small && self.pace.take_now(bytes) {
             return Ok(Some(read(&job.source, &job.part, |_| true)));
         }
         let gone = || io::Error::other("the thread that reads copies has ended");
@@ -53,8 +95,9 @@ impl Checker {
             Some(jobs) => jobs.send(job).map_err(|_| gone())?,
             None => {
                 let (jobs, receiver) = channel();
-                let (sink, is_over) = (self.sink.clone(), self.is_over.clone());
-                let run = move || run(&receiver, &sink, &is_over);
+                let (sink, pace) = (self.sink.clone(), self.pace.clone());
+                let is_over = self.is_over.clone();
+                let run = move || run(&receiver, &sink, &pace, &is_over);
                 std::thread::Builder::new().name("pool-checker".to_owned()).spawn(run)?;
                 jobs.send(job).map_err(|_| gone())?;
                 self.jobs = Some(jobs);
@@ -71,14 +114,10 @@ impl Drop for Checker {
     }
 }
 
-fn run(jobs: &Receiver<Job>, sink: &ReadSink, is_over: &AtomicBool) {
-    let mut free_at = Instant::now();
+fn run(jobs: &Receiver<Job>, sink: &ReadSink, pace: &Pace, is_over: &AtomicBool) {
     while let Ok(Job { number, source, part }) = jobs.recv() {
         let found = read(&source, &part, |bytes| {
-            let now = Instant::now();
-            let begin = free_at.max(now);
-            free_at = begin + Duration::from_micros(bytes * 1_000_000 / BYTES_PER_S);
-            std::thread::sleep(begin - now);
+            std::thread::sleep(pace.take(bytes));
             !is_over.load(Ordering::Relaxed)
         });
         // The pin goes before anything waits for the answer.
@@ -221,6 +260,18 @@ mod tests {
             }
             assert_eq!((crc, last.flatten()), (crc32c::crc32c(&content), Some(name.clone())));
         }
+    }
+
+    #[test]
+    fn turns_come_no_faster_than_bytes_may_be_read() {
+        let begin = Instant::now();
+        let pace = Pace(Mutex::new(begin));
+        assert!(pace.take_now(BYTES_PER_S));
+        assert!(!pace.take_now(1), "the second is not over");
+        let last = (0..1000).fold(Duration::ZERO, |_, _| pace.take(1));
+        let since = begin.elapsed();
+        assert!(last + since >= Duration::from_secs(1) + time_of(1) * 999);
+        assert_eq!(time_of(0), time_of(COPY_BYTES_MIN));
     }
 
     #[test]
