@@ -3,8 +3,6 @@
 //!
 //! `PLASMON_CLUSTER_ROUNDS` and `PLASMON_CLUSTER_SEED` make it longer, and another one.
 
-#![expect(clippy::print_stderr, reason = "what a run did is its report")]
-
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
