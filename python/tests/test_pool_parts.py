@@ -113,6 +113,17 @@ def test_views_keep_what_they_show_and_nothing_else_stays(nodes):
     settles(lambda: nodes.two.status().used_bytes < MIB)
 
 
+def test_a_pool_with_too_few_nodes_says_how_many_there_are(nodes):
+    def create(**options):
+        with nodes.one.create(1, **options) as buffer:
+            buffer.seal()
+
+    for options in ({"name": "@parts:few"}, {"pool": True}):
+        for put in (lambda **options: nodes.one.put(b"0", **options), create):
+            with pytest.raises(plasmon.NotEnoughNodes, match=r"needs 3 nodes.* has 2 nodes for"):
+                put(**options, copies=4, copies_min=3)
+
+
 def test_what_cannot_be_read_says_so_at_once(nodes):
     name, begin = nodes.put(b"0123456789"), time.monotonic()
     for store in (nodes.one, nodes.two):

@@ -215,6 +215,11 @@ impl Connection {
         Ok(answered)
     }
 
+    /// The socket of the store.
+    pub(crate) fn socket(&self) -> &Path {
+        &self.socket
+    }
+
     fn unanswered(&self, doing: &'static str) -> Error {
         Error::new(Code::TimedOut, doing).with_detail(format!(
             "the daemon on {} did not answer within {:?}: it is stopped or overloaded (see its \

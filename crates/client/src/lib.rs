@@ -75,6 +75,7 @@ mod client;
 mod connection;
 mod created;
 mod error;
+mod few_nodes;
 mod frame_reader;
 mod get;
 mod growing;

@@ -50,6 +50,8 @@ pub(crate) struct Plan {
     pub(crate) settles: bool,
     /// Whether the pool is to have accepted the members before.
     pub(crate) settles_members: bool,
+    /// How many nodes of a pool are to keep it at least.
+    pub(crate) copies_min: Option<u8>,
     pub(crate) traits: Traits,
     pub(crate) attributes: Vec<u8>,
     pub(crate) sizes: Sizes,
@@ -82,7 +84,7 @@ impl Plan {
             chosen.into_iter().fold(error, Error::with_id)
         })?;
         let traits = Traits { policy: options.policy, tag: options.tag, owned: options.owned };
-        let replace = options.replace;
+        let (replace, copies_min) = (options.replace, pool.map(|pool| pool.copies_min));
         let is_answered = settles || !is_homed && pool.is_some();
         let settles_members = is_answered && !options.members.is_empty();
         Ok(Self {
@@ -91,6 +93,7 @@ impl Plan {
             is_homed,
             settles,
             settles_members,
+            copies_min,
             traits,
             attributes,
             sizes,

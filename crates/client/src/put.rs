@@ -18,6 +18,7 @@ use crate::acks::Verdict;
 use crate::client::Client;
 use crate::created::{abandon, abandon_carved, create_large, fill, seal, write_created};
 use crate::error::{Error, Result};
+use crate::few_nodes;
 use crate::lease::reserve;
 use crate::leases::large_bytes;
 use crate::mapping::keep_writers_out;
@@ -47,14 +48,24 @@ impl Process {
         if plan.settles_members {
             settle_members(&self.connection, PUTTING, &options.members)?;
         }
+        let put = self.put_planned(data, options, &plan);
+        put.map_err(|error| self.explain(&plan, error))
+    }
+
+    /// Says of a refusal by the pool what it lacks.
+    fn explain(&self, plan: &Plan, error: Error) -> Error {
+        few_nodes::explain(self.connection.socket(), plan.copies_min, error)
+    }
+
+    fn put_planned(&self, data: &[&[u8]], options: &PutOptions, plan: &Plan) -> Result<ObjectId> {
         let payload = Payload { data, metadata: &options.metadata, attributes: &plan.attributes };
         let session = self.connection.session();
-        let id = match self.put_once(session, &plan, payload, options.strict) {
+        let id = match self.put_once(session, plan, payload, options.strict) {
             // The daemon lost everything, but the bytes are still here: give them to the new one.
             Err(error)
                 if error.code() == Code::Disconnected && !self.connection.is_current(session) =>
             {
-                self.put_once(self.connection.session(), &plan, payload, options.strict)
+                self.put_once(self.connection.session(), plan, payload, options.strict)
             }
             outcome => outcome,
         }?;
@@ -209,8 +220,8 @@ impl Process {
             let detail = "an object of a pool without a name has an id of the client's making";
             return Err(Error::new(Code::BadRequest, PUTTING).with_detail(detail));
         }
-        let Plan { settles, settles_members, .. } = Plan::new(PUTTING, 0, options)?;
-        if settles_members {
+        let plan = Plan::new(PUTTING, 0, options)?;
+        if plan.settles_members {
             settle_members(&self.connection, PUTTING, &options.members)?;
         }
         let session = Arc::clone(self.connection.session());
@@ -235,10 +246,10 @@ impl Process {
             let verdict = acknowledge(&self.connection, &session, PUTTING, position, id);
             outcome = outcome.and(verdict);
         }
-        if settles {
+        if plan.settles {
             outcome = outcome.and(settle_put(&self.connection, PUTTING, &ids));
         }
-        outcome.map(|()| ids)
+        outcome.map(|()| ids).map_err(|error| self.explain(&plan, error))
     }
 
     fn put_one_of_many(
@@ -356,7 +367,7 @@ impl Process {
         let put = plan.put(id, range.placement());
         let origin = Origin::Carved { awaited, range };
         let writer = Writer::new(store.clone(), self, session, put, origin, span);
-        Ok(writer.settling(plan.settles))
+        Ok(writer.settling(plan.settles).needing(plan.copies_min))
     }
 
     fn create_for_writing(
@@ -374,7 +385,7 @@ impl Process {
         let put = plan.put(id, created.range.placement());
         let (span, origin) = (created.span, Origin::Created { warm: created.warm, target });
         let writer = Writer::new(store.clone(), self, session, put, origin, span);
-        Ok(writer.settling(plan.settles))
+        Ok(writer.settling(plan.settles).needing(plan.copies_min))
     }
 
     pub(crate) fn flush(&self) -> Result<()> {

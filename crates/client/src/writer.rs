@@ -14,6 +14,7 @@ use crate::client::Client;
 use crate::connection::Connection;
 use crate::created::{abandon, abandon_carved, seal};
 use crate::error::{Error, Result};
+use crate::few_nodes;
 use crate::mapping::keep_writers_out;
 use crate::process::Process;
 use crate::session::Session;
@@ -51,6 +52,8 @@ pub struct Writer {
     copy_threads: usize,
     /// Whether a pool is to accept the object before it counts as sealed.
     settles: bool,
+    /// How many nodes of a pool are to keep it at least.
+    needs: Option<u8>,
     /// `None` once it is sealed or aborted.
     span: Option<Span>,
 }
@@ -65,8 +68,8 @@ impl Writer {
         span: Span,
     ) -> Self {
         let (connection, copy_threads) = (Arc::clone(&process.connection), process.copy_threads());
-        let (settles, span) = (false, Some(span));
-        Self { store, connection, session, put, origin, copy_threads, settles, span }
+        let (settles, needs, span) = (false, None, Some(span));
+        Self { store, connection, session, put, origin, copy_threads, settles, needs, span }
     }
 
     /// Whether its seal waits until the pool has accepted the object.
@@ -129,8 +132,19 @@ impl Writer {
         }
     }
 
+    /// How many nodes of a pool are to keep the object at least.
+    pub(crate) fn needing(mut self, copies_min: Option<u8>) -> Self {
+        self.needs = copies_min;
+        self
+    }
+
     /// Makes the object immutable and visible to all clients.
     pub fn seal(mut self) -> Result<ObjectId> {
+        let (store, needs) = (self.store.clone(), self.needs);
+        self.seal_whole().map_err(|error| few_nodes::explain(store.socket(), needs, error))
+    }
+
+    fn seal_whole(&mut self) -> Result<ObjectId> {
         self.connection.check_ours(SEALING, self.put.id)?;
         if let (Origin::Created { .. }, Some(span)) = (&self.origin, &self.span) {
             keep_writers_out(&self.session, span.extent())?;

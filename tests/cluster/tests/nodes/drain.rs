@@ -67,7 +67,10 @@ fn a_drained_node_takes_nothing_with_it() {
     let refused = nodes[0]
         .client
         .put(b"more", &PutOptions { name: Some(name("@prod:more")), ..options.clone() });
-    assert_eq!(refused.unwrap_err().code(), Code::NotEnoughNodes);
+    let refused = refused.unwrap_err();
+    assert_eq!(refused.code(), Code::NotEnoughNodes);
+    let said = "it needs 2 nodes at least, and the pool has 1 node for copies now";
+    assert!(refused.to_string().contains(said), "{refused}");
 
     assert_eq!(operator.pool(&["undrain", "node2"]).unwrap()["undrained"], true);
     assert!(operator.is(&[("node0", "up"), ("node2", "up")]));

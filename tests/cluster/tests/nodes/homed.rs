@@ -95,7 +95,10 @@ fn copies_are_there_when_a_put_returns_or_is_settled() {
     writer.copy_from_slice(b"filled");
     let filled = writer.seal().unwrap();
     let refused = client.put(b"x", &PutOptions { copies: 8, copies_min: 4, ..pooled(8) });
-    assert_eq!(refused.unwrap_err().code(), Code::NotEnoughNodes);
+    let refused = refused.unwrap_err();
+    assert_eq!(refused.code(), Code::NotEnoughNodes);
+    let said = "it needs 4 nodes at least, and the pool has 3 nodes for copies now";
+    assert!(refused.to_string().contains(said), "{refused}");
 
     // The pool refuses it after it was seen: it has ended, everywhere.
     let options = PutOptions { copies_min: 4, ..local(4) };
