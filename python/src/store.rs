@@ -342,8 +342,9 @@ impl Store {
     /// store. `copies` says how many nodes of the pool keep it (1 to 8, default 2), and
     /// `copies_min` with how many it is accepted where there are no more nodes (1 to `copies`,
     /// default half of it, rounded up); put() returns when they have it. Such an object has no
-    /// `ttl`, is neither replaced nor a composite. `durable` is for objects that outlive a loss of
-    /// power, which do not exist yet: with it every put raises Unsupported.
+    /// `ttl` and is not replaced; its `members` are objects of the pool without names, which it has
+    /// accepted and which are here, and they are not kept for it. `durable` is for objects that
+    /// outlive a loss of power, which do not exist yet: with it every put raises Unsupported.
     ///
     /// With `pool` an object without a name belongs to the pool, too: other nodes get it by its id.
     /// One node keeps it unless `copies` says more. It is seen at once, and put() does not wait for

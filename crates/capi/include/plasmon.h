@@ -248,8 +248,9 @@ plasmon_code plasmon_new_id(const plasmon_store *store, plasmon_id *id);
  *
  * An object whose name begins with @, such as "@prod:sales" (or whose name space does), belongs to
  * the pool of the store: the call returns when `copies` nodes have it. PLASMON_UNSUPPORTED when the
- * store belongs to no pool, and with ttl_ms, members, owned or replace; PLASMON_NOT_ENOUGH_NODES;
- * PLASMON_UNREACHABLE. With `copies` or `copies_min` any other object is PLASMON_BAD_REQUEST. */
+ * store belongs to no pool, and with ttl_ms, owned, replace, or members that are not of the pool;
+ * PLASMON_NOT_ENOUGH_NODES; PLASMON_UNREACHABLE. With `copies` or `copies_min` any other object is
+ * PLASMON_BAD_REQUEST. */
 plasmon_code plasmon_put(const plasmon_store *store, const void *data, size_t bytes,
                          const plasmon_put_options *options, plasmon_id *id);
 /* The same, gathered from several parts with one copy. */
