@@ -73,7 +73,7 @@ impl History {
         self.wiped.get(&id).is_some_and(|wiped| put.begin < *wiped)
     }
 
-    fn puts(&self, id: ObjectId) -> impl Iterator<Item = (&Entry, Birth)> {
+    pub(super) fn puts(&self, id: ObjectId) -> impl Iterator<Item = (&Entry, Birth)> {
         self.of_id(id).filter_map(|entry| Some((entry, entry.birth?)))
     }
 

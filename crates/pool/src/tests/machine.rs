@@ -40,6 +40,8 @@ pub(super) struct Machine {
     pub(super) maps_sent: usize,
     pub(super) etcd_last: Mono,
     pub(super) paused: bool,
+    /// Whether its node was given a map.
+    pub(super) has_map: bool,
     pub(super) backlog: VecDeque<Event>,
     /// Landings whose memory the node has not been told of: their segments wait.
     pub(super) expected: BTreeSet<Ticket>,
@@ -66,6 +68,7 @@ impl Machine {
             maps_sent: 0,
             etcd_last: Mono(0),
             paused: false,
+            has_map: false,
             backlog: VecDeque::new(),
             expected: BTreeSet::new(),
             accepts: BTreeMap::new(),
@@ -101,7 +104,9 @@ impl Machine {
         self.accepts.clear();
         self.serves.clear();
         self.store.landings.clear();
+        self.store.locals.clear();
         self.paused = false;
+        self.has_map = false;
         self.wake_at = None;
         self.drains.clear();
         self.ears = Ears::default();

@@ -80,6 +80,7 @@ impl World {
         let end = self.now.after_ms(FAULTS_MS);
         self.run_until(end, true)?;
         self.stop_faults()?;
+        self.end_all_owners()?;
         self.run_until(self.now.after_ms(AUDIT_MS), false)?;
         let audit = self.audit()?;
         self.run_until(self.now.after_ms(QUIET_MS - AUDIT_MS), false)?;
@@ -134,10 +135,13 @@ impl World {
                     self.operate(at)?;
                     self.list_at_random(at)?;
                     self.subscribe_at_random(at)?;
+                    self.read_at_random(at)?;
+                    self.use_region_at_random(at)?;
                 }
                 Ok(())
             }
             Act::GiveUp(at, no) => self.give_up(at, no),
+            Act::EndRead(number) => self.end_read(number),
             Act::Fault => {
                 if faults {
                     let ms = 100 + self.dice.below(1_500);
@@ -198,8 +202,9 @@ impl World {
     }
 
     fn put(&mut self, at: usize, id: ObjectId) -> Result<(), String> {
-        let data_bytes = self.dice.pick(&[0, 100, 1 << 20, 3_000_000, 9_000_000]);
-        let content = Content { data_bytes, ..Content::default() };
+        let data_bytes: u64 = self.dice.pick(&[0, 100, 1 << 20, 3_000_000, 9_000_000]);
+        let metadata_bytes = if data_bytes.is_multiple_of(1_000) { 700 } else { 0 };
+        let content = Content { data_bytes, metadata_bytes, ..Content::default() };
         let copies = self.dice.pick(&[1, 2, 2, 3]);
         let copies_min = 1 + self.dice.below(u64::from(copies)) as u8;
         let copies_min = copies_min.min(2);
@@ -276,6 +281,13 @@ impl World {
                 |entry: &&mut super::history::Entry| entry.node == at && entry.end.is_none();
             self.history.entries.values_mut().filter(of_machine).for_each(|e| e.left = true);
         }
+        if self.has_drains {
+            let objects = self.machines[at].store.objects.iter();
+            let hidden = objects.filter(|(_, object)| !object.visible);
+            self.forgotten.extend(hidden.map(|(id, object)| (at, *id, object.birth)));
+        }
+        self.leave_reads(at);
+        self.leave_regions(at);
         self.machines[at].crash(with_memory);
         for other in (0..self.machines.len()).filter(|other| *other != at) {
             self.disconnect(Way { from: at, to: other });
@@ -377,7 +389,7 @@ impl World {
                 _ => return Err(format!("still under way: {entry:?}")),
             }
         }
-        let mut asked = Vec::new();
+        let mut asked = self.read_everything()?;
         for id in self.ids.clone() {
             for at in 0..self.machines.len() {
                 asked.push(self.begin(at, Operation::Get { id, patient: false })?);
@@ -391,6 +403,8 @@ impl World {
         for no in audit {
             let entry = &self.history.entries[no];
             match &entry.end {
+                // A read that was answered with what says nothing about the object.
+                None if entry.left => {}
                 None | Some((_, Outcome::Fate(Fate::Unreachable))) => {
                     return Err(format!("not answered in quiet times: {entry:?}"));
                 }
@@ -419,6 +433,8 @@ impl World {
                 return Err(format!("machine {at} has landings or pins: {machine:?}"));
             }
         }
+        self.check_reads()?;
+        self.check_regions()?;
         for ((id, birth), kept) in &self.acknowledged {
             let wiped = self.history.wiped.contains_key(id);
             if wiped || self.history.certain(*id, Mono(u64::MAX), Mono(u64::MAX)) != Some(*birth) {
@@ -481,9 +497,12 @@ fn failing(
             if seed >= seeds.end || is_enough(found.lock().map_or(0, |found| found.len())) {
                 return;
             }
-            if run(seed, kind, 0).is_err()
+            if let Err(what) = run(seed, kind, 0)
                 && let Ok(mut found) = found.lock()
             {
+                if kind.mutation.is_none() {
+                    println!("{}", what.trim_end());
+                }
                 found.push(seed);
             }
         }

@@ -9,6 +9,7 @@ use crate::record::{Birth, Content};
 use crate::time::Mono;
 
 use super::history::{Operation, OperationNo};
+use super::pieces::{Held, Pieces};
 
 /// An object in the store.
 #[derive(Clone, Debug)]
@@ -23,13 +24,24 @@ pub(super) struct Object {
     pub(super) pending: Option<(OperationNo, u8, u8)>,
 }
 
-/// Memory for a copy.
+/// What a segment has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Carried {
+    /// Bytes of a whole object, which this stands for.
+    Copy(ObjectId, Birth),
+    /// Parts of objects.
+    Parts(Pieces),
+    /// Parts that came in a message.
+    Bytes(Vec<u8>),
+}
+
+/// Memory for a copy, or for parts.
 #[derive(Clone, Debug)]
 pub(super) struct Landing {
     pub(super) id: ObjectId,
     pub(super) birth: Birth,
     pub(super) content: Content,
-    pub(super) segments: BTreeMap<u32, (ObjectId, Birth)>,
+    pub(super) segments: BTreeMap<u32, Carried>,
 }
 
 /// A client that waits.
@@ -61,6 +73,10 @@ pub(super) type Answers = Vec<(OperationNo, ObjectId, Outcome)>;
 pub(super) struct Store {
     pub(super) objects: BTreeMap<ObjectId, Object>,
     pub(super) landings: BTreeMap<Ticket, Landing>,
+    /// Local objects with parts of others.
+    pub(super) locals: BTreeMap<ObjectId, Held>,
+    /// The memory of regions that are not sealed.
+    pub(super) regions: BTreeMap<ObjectId, Vec<u8>>,
     pub(super) vouched_until: Mono,
     pub(super) capacity_bytes: u64,
     waiters: BTreeMap<ObjectId, Vec<Waiter>>,
@@ -96,11 +112,14 @@ impl Store {
 
     fn used_bytes(&self) -> u64 {
         let objects = self.objects.values().map(|object| object.content.bytes());
-        objects.chain(self.landings.values().map(|landing| landing.content.bytes())).sum()
+        let locals = self.locals.values().map(Held::bytes);
+        let landings = self.landings.values().map(|landing| landing.content.bytes());
+        let regions = self.regions.values().map(|bytes| bytes.len() as u64);
+        objects.chain(landings).chain(locals).chain(regions).sum()
     }
 
     /// Drops cached copies until there is room.
-    fn make_room(&mut self, bytes: u64, calls: &mut Vec<Call>) -> bool {
+    pub(super) fn make_room(&mut self, bytes: u64, calls: &mut Vec<Call>) -> bool {
         while self.used_bytes() + bytes > self.capacity_bytes {
             let cached = self.objects.iter().find(|(_, o)| !o.keep && o.pending.is_none());
             let Some((id, birth)) = cached.map(|(id, object)| (*id, object.birth)) else {
@@ -392,6 +411,10 @@ impl Store {
         if bytes.len() as u64 != landing.content.bytes() {
             return Err(format!("{} bytes of {}", bytes.len(), landing.id));
         }
+        if !landing.id.is_pooled() {
+            landing.segments.insert(0, Carried::Bytes(bytes.to_vec()));
+            return Ok(());
+        }
         // An empty object has no bytes that could say what it is.
         let own = (landing.id, landing.birth);
         let token = if bytes.is_empty() {
@@ -399,7 +422,8 @@ impl Store {
         } else {
             postcard::take_from_bytes(bytes).map(|(token, _)| token)
         };
-        landing.segments.insert(0, token.map_err(|error| error.to_string())?);
+        let (id, birth) = token.map_err(|error| error.to_string())?;
+        landing.segments.insert(0, Carried::Copy(id, birth));
         Ok(())
     }
 
@@ -414,9 +438,18 @@ impl Store {
         let landing = self.landings.remove(&ticket).ok_or("sealed what was never landed")?;
         let Landing { id, birth, content, segments } = landing;
         let wanted = (0..content.segments()).collect::<Vec<_>>();
+        let is_whole = segments.keys().eq(&wanted);
+        if !id.is_pooled() {
+            let held = parts_of(segments).filter(|held| held.bytes() == content.bytes());
+            let Some(held) = held.filter(|_| is_whole) else {
+                return Err(format!("parts of {birth:?} are not there"));
+            };
+            self.locals.insert(id, held);
+            return Ok(Vec::new());
+        }
         let token = (id, birth);
-        let right = segments.values().all(|found| *found == token);
-        if !right || !segments.keys().eq(&wanted) {
+        let right = segments.values().all(|found| *found == Carried::Copy(id, birth));
+        if !right || !is_whole {
             return Err(format!("a copy of {id} {birth:?} has wrong bytes: {segments:?}"));
         }
         if self.objects.contains_key(&id) {
@@ -431,7 +464,7 @@ impl Store {
     pub(super) fn sealed_by(&self, effect: &Effect) -> Option<Event> {
         let Effect::Seal { ticket, .. } = effect else { return None };
         let Landing { id, birth, .. } = *self.landings.get(ticket)?;
-        Some(Event::CopySealed { id, birth })
+        id.is_pooled().then_some(Event::CopySealed { id, birth })
     }
 
     /// What a node that was started again is told, and what it is asked again.
@@ -479,4 +512,17 @@ impl Store {
             calls.push(Call::Ended { id, birth });
         }
     }
+}
+
+/// What these segments are together, if they are parts.
+fn parts_of(segments: BTreeMap<u32, Carried>) -> Option<Held> {
+    let mut all = Pieces::default();
+    for carried in segments.into_values() {
+        match carried {
+            Carried::Bytes(bytes) => return Some(Held::Bytes(bytes)),
+            Carried::Parts(pieces) => all.append(&pieces),
+            Carried::Copy(..) => return None,
+        }
+    }
+    Some(Held::Pieces(all))
 }

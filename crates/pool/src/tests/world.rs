@@ -7,6 +7,7 @@ use std::sync::Arc;
 use plasmon_cluster::leader::{Activation, Command, Leader, Observation};
 use plasmon_cluster::{Map, Member, Reach, ReachReport, Slot};
 use plasmon_proto::ObjectId;
+use plasmon_proto::parts::Span;
 use plasmon_proto::pool_checksum::ChecksumPage;
 use plasmon_testkit::Random;
 
@@ -24,7 +25,9 @@ use super::machine::{ISOLATED_SERVE_MS, Machine};
 use super::network::{Network, Way};
 use super::notices::Subscriptions;
 use super::reach::TIMES;
-use super::store::{Answers, Outcome};
+use super::reads::Reads;
+use super::region_runs::RegionRuns;
+use super::store::{Answers, Carried, Outcome};
 
 /// The time to live of a lease, and how much earlier a node stops to decide.
 pub(super) const TTL_MS: u64 = 3_000;
@@ -57,7 +60,7 @@ pub(super) struct Sent {
     generation: u64,
     transfer: TransferNo,
     segment: u32,
-    token: (ObjectId, Birth),
+    carried: Carried,
     intact: bool,
 }
 
@@ -66,6 +69,7 @@ pub(super) struct Sent {
 pub(super) enum Act {
     Client(usize),
     GiveUp(usize, OperationNo),
+    EndRead(u64),
     Fault,
     Start(usize),
     Resume(usize),
@@ -106,11 +110,16 @@ pub(super) struct World {
     pub(super) has_drains: bool,
     /// Machines that were ever to be drained: what they kept they may let go.
     pub(super) drained_ever: BTreeSet<usize>,
+    /// Copies that were hidden when their pool daemon ended, in a run that drains nodes: what a
+    /// draining node had shown may be left in them alone.
+    pub(super) forgotten: BTreeSet<(usize, ObjectId, Birth)>,
     /// When a machine last lost its memory.
     pub(super) memory_lost: Mono,
     /// What nodes answered about where objects are.
     pub(super) places: BTreeMap<u64, Place>,
     pub(super) listings: Listings,
+    pub(super) reads: Reads,
+    pub(super) region_runs: RegionRuns,
     /// What nodes found when the pool was compared.
     pub(super) verified: BTreeMap<u64, Verified>,
     /// Pages of checksums that nodes have answered with.
@@ -165,9 +174,12 @@ impl World {
             commands: Vec::new(),
             has_drains: false,
             drained_ever: BTreeSet::new(),
+            forgotten: BTreeSet::new(),
             memory_lost: Mono(0),
             places: BTreeMap::new(),
             listings: Listings::new(seed),
+            reads: Reads::new(seed),
+            region_runs: RegionRuns::new(seed),
             verified: BTreeMap::new(),
             checksummed: BTreeMap::new(),
             subscriptions: Subscriptions::default(),
@@ -276,7 +288,7 @@ impl World {
     }
 
     fn arrive(&mut self, at: usize, incarnation: u64, sent: Sent) -> Result<(), String> {
-        let Sent { way, generation, transfer, segment, token, intact } = sent;
+        let Sent { way, generation, transfer, segment, ref carried, intact } = sent;
         let link = self.network.link(way);
         let is_lost = !link.up || link.generation != generation;
         if is_lost || self.network.is_cut(way) || self.machines[at].incarnation != incarnation {
@@ -293,7 +305,7 @@ impl World {
         let landing = machine.store.landings.get_mut(ticket);
         let Some(landing) = landing else { return Err("a segment without memory".into()) };
         if intact {
-            landing.segments.insert(segment, token);
+            landing.segments.insert(segment, carried.clone());
         }
         self.give(at, Event::Arrived { transfer, segment, intact })
     }
@@ -318,9 +330,17 @@ impl World {
             {
                 continue;
             }
+            if let Event::Assembled { peer, transfer, .. } = &event
+                && machine.serves.remove(&(*peer, *transfer)).is_none()
+            {
+                continue;
+            }
             match &event {
                 Event::Time => {}
-                Event::Map(map) => self.note(|| format!("{at} <- map {}", map.epoch())),
+                Event::Map(map) => {
+                    self.machines[at].has_map = true;
+                    self.note(|| format!("{at} <- map {}", map.epoch()));
+                }
                 event => self.note(|| format!("{at} <- {event:?}")),
             }
             let now = self.now;
@@ -391,11 +411,14 @@ impl World {
             Effect::Abandon(ticket) => {
                 self.machines[at].store.landings.remove(&ticket);
             }
-            Effect::Serve { peer, transfer, id, birth, ranges, .. } => {
-                self.serve(at, (peer, transfer), (id, birth), &ranges);
+            Effect::Serve { peer, transfer, id, birth, spans, ranges } => {
+                self.serve(at, (peer, transfer), (id, birth), (spans.as_deref(), &ranges));
             }
-            Effect::Fetch { peer, transfer, id, birth, .. } => {
-                self.fetch(at, (peer, transfer), (id, birth));
+            Effect::Fetch { peer, transfer, id, birth, spans } => {
+                self.fetch(at, (peer, transfer), (id, birth), spans.as_deref());
+            }
+            Effect::Gather { peer, transfer, parts } => {
+                self.assemble(at, (peer, transfer), &parts);
             }
             Effect::Fill { ticket, bytes } => self.machines[at].store.fill(ticket, &bytes.0)?,
             Effect::EndServe { peer, transfer } => {
@@ -404,30 +427,23 @@ impl World {
                     return Err("ended what was not served".into());
                 }
             }
-            Effect::Verified { .. }
-            | Effect::ReadCopies { .. }
-            | Effect::Checksummed { .. }
-            | Effect::Place { .. }
-            | Effect::ListHere { .. }
-            | Effect::Listed { .. }
-            | Effect::ReportDrains(_)
-            | Effect::Describe { .. }
-            | Effect::Subscribed { .. }
-            | Effect::Notice(_)
-            | Effect::NoticesLost => self.note_answer(at, effect)?,
             Effect::Report { group, since } if self.machines[at].reaches_etcd => {
                 let primary = self.machines[at].slot();
                 self.activations.push(Activation { primary, group, since });
             }
             Effect::Report { .. } => {}
-            // No program reads parts or gathers here, or has a region.
-            other => return Err(format!("nothing has asked for {other:?}")),
+            other => self.note_answer(at, other, calls)?,
         }
         Ok(())
     }
 
     /// What a node answers to questions, or tells without one.
-    fn note_answer(&mut self, at: usize, effect: Effect) -> Result<(), String> {
+    fn note_answer(
+        &mut self,
+        at: usize,
+        effect: Effect,
+        calls: &mut Vec<Call>,
+    ) -> Result<(), String> {
         match effect {
             Effect::ReadCopies { peer, question, parts } => {
                 self.read_copies(at, (peer, question), &parts);
@@ -453,7 +469,10 @@ impl World {
             Effect::Subscribed { number } => self.subscribed(number)?,
             Effect::Notice(notice) => self.notice(at, Some(&notice))?,
             Effect::NoticesLost => self.notice(at, None)?,
-            _ => {}
+            Effect::Read { number, reply } => self.read_answered(at, number, reply)?,
+            Effect::GatherLanded { number, object } => self.gather_landed(at, number, object)?,
+            Effect::Gathered { number, reply } => self.gathered(at, number, &reply)?,
+            other => self.region_effect(at, other, calls)?,
         }
         Ok(())
     }
@@ -496,16 +515,27 @@ impl World {
         Ok(())
     }
 
-    /// A small copy is read.
+    /// Something happens to a node a little later.
+    pub(super) fn later(&mut self, at: usize, event: Event) {
+        let incarnation = self.machines[at].incarnation;
+        let due = Mono(self.now.0 + self.delay_us());
+        self.at(due, What::Node { at, incarnation, event });
+    }
+
+    /// A small copy is read, or small parts of one.
     fn fetch(
         &mut self,
         at: usize,
         (peer, transfer): (Slot, TransferNo),
         (id, birth): (ObjectId, Birth),
+        spans: Option<&[Span]>,
     ) {
         let machine = &mut self.machines[at];
         *machine.serves.entry((peer, transfer)).or_default() += 1;
-        let (incarnation, bytes) = (machine.incarnation, machine.store.bytes(&id, birth));
+        let bytes = match spans {
+            None => machine.store.bytes(&id, birth),
+            Some(spans) => self.fetch_parts(at, (id, birth), spans),
+        };
         // Some bytes are missing now and then.
         let is_cut = self.dice.permille(10);
         let bytes = bytes.map(|mut bytes| {
@@ -514,9 +544,7 @@ impl World {
             }
             InlineBytes(bytes)
         });
-        let event = Event::Fetched { peer, transfer, bytes };
-        let due = Mono(self.now.0 + self.delay_us());
-        self.at(due, What::Node { at, incarnation, event });
+        self.later(at, Event::Fetched { peer, transfer, bytes });
     }
 
     fn serve(
@@ -524,17 +552,35 @@ impl World {
         from: usize,
         (peer, transfer): (Slot, TransferNo),
         (id, birth): (ObjectId, Birth),
-        ranges: &[SegmentRange],
+        (spans, ranges): (Option<&[Span]>, &[SegmentRange]),
     ) {
-        let to = usize::from(peer.0);
         *self.machines[from].serves.entry((peer, transfer)).or_default() += 1;
         let object = self.machines[from].store.objects.get(&id).filter(|it| it.birth == birth);
-        let Some(token) = object.map(|object| object.token) else {
-            let incarnation = self.machines[from].incarnation;
-            let event = Event::Fetched { peer, transfer, bytes: None };
-            let due = Mono(self.now.0 + self.delay_us());
-            return self.at(due, What::Node { at: from, incarnation, event });
-        };
+        let token = object.map(|object| object.token);
+        match (token, spans) {
+            (Some((id, birth)), None) => {
+                let carried = |_| Carried::Copy(id, birth);
+                return self.send_segments(from, (peer, transfer), ranges, carried);
+            }
+            (Some(_), Some(spans)) => {
+                if let Some(carried) = self.segments_of(from, (id, birth), spans) {
+                    return self.send_segments(from, (peer, transfer), ranges, carried);
+                }
+            }
+            (None, _) => {}
+        }
+        self.later(from, Event::Fetched { peer, transfer, bytes: None });
+    }
+
+    /// Segments leave a machine, one after the other.
+    pub(super) fn send_segments(
+        &mut self,
+        from: usize,
+        (peer, transfer): (Slot, TransferNo),
+        ranges: &[SegmentRange],
+        carried: impl Fn(u32) -> Carried,
+    ) {
+        let to = usize::from(peer.0);
         let way = Way { from, to };
         let incarnation = self.machines[to].incarnation;
         let generation = self.network.link(way).generation;
@@ -546,7 +592,8 @@ impl World {
                     continue;
                 }
                 let intact = !self.dice.permille(10);
-                let sent = Sent { way, generation, transfer, segment, token, intact };
+                let carried = carried(segment);
+                let sent = Sent { way, generation, transfer, segment, carried, intact };
                 self.at(at, What::Segment { at: to, incarnation, sent });
             }
         }
@@ -556,6 +603,7 @@ impl World {
     pub(super) fn answer(&mut self, at: usize, answers: Answers) -> Result<(), String> {
         for (no, id, outcome) in answers {
             self.note(|| format!("{at} answers {no:?} {id}: {outcome:?}"));
+            self.settle_region(at, no, &outcome);
             let now = self.now;
             let Some(entry) = self.history.entries.get_mut(&no) else { continue };
             if entry.end.is_some() || entry.left {
@@ -600,14 +648,16 @@ impl World {
 
     /// An object that exists for certain is not absent, unless its records were lost and no store
     /// has it.
-    fn check_absent(&self, id: ObjectId, begin: Mono) -> Result<(), String> {
+    pub(super) fn check_absent(&self, id: ObjectId, begin: Mono) -> Result<(), String> {
         let Some(birth) = self.history.certain(id, begin, self.now) else { return Ok(()) };
         // A primary has a map at the latest when a lease has passed since it was made.
         let old = self.maps.iter().rposition(|(made, _)| made.after_ms(TTL_MS) <= begin);
         let maps = &self.maps[old.unwrap_or_default()..];
         let has = |machine: &&Machine| {
             let is_live = |map: &Map| map.node(machine.slot()).is_some_and(|n| n.is_live());
-            machine.store.has(&id, birth) && maps.iter().all(|(_, map)| is_live(map))
+            let is_forgotten = self.forgotten.contains(&(machine.index, id, birth));
+            let has = machine.store.has(&id, birth) && !is_forgotten;
+            has && maps.iter().all(|(_, map)| is_live(map))
         };
         if !self.history.wiped.contains_key(&id) || self.machines.iter().any(|m| has(&m)) {
             return Err(format!("{id} is absent, but {birth:?} exists"));
