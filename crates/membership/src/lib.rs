@@ -9,6 +9,8 @@
 //!   values of four kinds of them. Those of the map and of members are `plasmon_cluster`'s
 //!   (`docs/formats/cluster-map.md`).
 //! * [`view`]: what is in etcd, as far as it was seen.
+//! * [`adoption_rules`] and [`adoption_news`]: what nodes do about namespaces that programs adopt,
+//!   and what their stores are told.
 //! * [`snapshot()`] asks once. A pool whose nodes are all dead can be looked at like any other.
 //!
 //! Deliberately absent: taking part. `plasmon_poold` does, with leases and watches.
@@ -26,6 +28,8 @@
 
 #![forbid(unsafe_code)]
 
+pub mod adoption_news;
+pub mod adoption_rules;
 pub mod adoptions;
 pub mod commands;
 pub mod drains;

@@ -15,7 +15,6 @@
 //!
 //! Here is what others have of it: [`Pool`] and [`Inbox`]. The loop is in `run.rs`.
 
-mod adoptions;
 mod assemblies;
 mod backlog;
 mod checksums;

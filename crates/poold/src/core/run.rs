@@ -7,6 +7,7 @@ use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::Duration;
 
 use plasmon_cluster::{Map, Slot};
+use plasmon_membership::adoption_news::AdoptionNews;
 use plasmon_net::handshake::{Cluster, Local, NodeIdentity, ProtocolRange, Token};
 use plasmon_net::tcp::TcpListener;
 use plasmon_pool::message::PROTOCOL;
@@ -14,7 +15,6 @@ use plasmon_pool::record::Place;
 use plasmon_pool::tally::Verified;
 use plasmon_pool::{Call, Config, Effect, Event, Mono, Node};
 
-use super::adoptions::Adoptions;
 use super::assemblies::Assemblies;
 use super::backlog::Backlog;
 use super::checksums::Checksums;
@@ -96,7 +96,7 @@ struct Running {
 }
 
 pub(super) struct Core {
-    adoptions: Adoptions,
+    adoptions: AdoptionNews,
     poll: Poll,
     waker: Arc<Waker>,
     receiver: Receiver<Incoming>,
@@ -145,7 +145,7 @@ impl Core {
         let Parts { poll, waker, receiver, membership, movers, checker, loader, store } = parts;
         let peers = Peers::new(start.suspect_ms);
         Self {
-            adoptions: Adoptions::default(),
+            adoptions: AdoptionNews::default(),
             poll,
             waker,
             receiver,

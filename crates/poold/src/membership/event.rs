@@ -1,20 +1,11 @@
 //! What happens to a node that takes part.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use plasmon_cluster::{Map, Slot};
-use plasmon_membership::view::SeenAdoption;
+use plasmon_membership::adoption_news::KnownAdoptions;
 use plasmon_proto::pool_adoption::AdoptionRefusal;
-
-/// What etcd knows of the namespaces that programs adopt.
-#[derive(Clone, Debug, Default)]
-pub struct KnownAdoptions {
-    /// Everything that was changed until this revision is known.
-    pub revision: i64,
-    /// By namespace.
-    pub adoptions: Arc<BTreeMap<String, SeenAdoption>>,
-}
 
 /// What happened.
 #[derive(Clone, Debug)]

@@ -40,7 +40,7 @@ use plasmon_etcd::{Client, Condition, Operation, Options};
 use plasmon_membership::{BadClusterName, Key, Keys, Life, Snapshot, reports};
 
 use self::adoption_wishes::{AdoptionAsk, WITHIN_MS};
-pub use self::event::{Event, KnownAdoptions};
+pub use self::event::Event;
 use self::leadership::Leadership;
 use self::lease::Holder;
 use self::shared::Shared;

@@ -7,7 +7,8 @@ use plasmon_cluster::{DrainReport, Epoch, Map, Suspect};
 use plasmon_etcd::LeaseId;
 
 use super::adoption_wishes::AdoptionWishes;
-use super::event::{Event, KnownAdoptions};
+use super::event::Event;
+use plasmon_membership::adoption_news::KnownAdoptions;
 use plasmon_membership::reports::Reports;
 use plasmon_membership::view::View;
 

@@ -266,7 +266,8 @@ fn what_the_index_does_not_show_is_asked_for() {
 /// The file of an object that was made here with this serial, and what the store says of it.
 fn spilled(serial: u64, content: &[u8]) -> (SpillFile, OwnedFd) {
     let (copies, copies_min, class) = (1, 1, Durability::Memory);
-    let pool = PoolAttributes { copies, copies_min, class, origin: None, serial, owns_members: false };
+    let pool =
+        PoolAttributes { copies, copies_min, class, origin: None, serial, owns_members: false };
     let attributes = Attributes { pool: Some(pool), ..Attributes::default() }.encode();
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(&[b"head", content, &attributes].concat()).unwrap();

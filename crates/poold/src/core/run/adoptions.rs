@@ -2,10 +2,10 @@
 
 use plasmon_cluster::NodeUuid;
 use plasmon_cluster::adoption::Progress;
+use plasmon_membership::adoption_news::KnownAdoptions;
 use plasmon_proto::pool_adoption::{AdoptionCall, AdoptionRefusal, AdoptionTold};
 
 use super::Core;
-use crate::membership::KnownAdoptions;
 
 impl Core {
     /// The store says something about namespaces.

@@ -1,17 +1,26 @@
-//! What the store is told of the namespaces of the pool that programs adopt.
+//! What a store is told of the namespaces of the pool that programs adopt. Pure.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use plasmon_cluster::NodeUuid;
-use plasmon_membership::adoptions::Adoption;
-use plasmon_membership::view::SeenAdoption;
 use plasmon_proto::pool_adoption::{AdoptionTold, NamespaceState};
 
-use crate::membership::KnownAdoptions;
+use crate::adoptions::Adoption;
+use crate::view::SeenAdoption;
 
-/// What the store was told of it.
+/// What etcd knows of the namespaces that programs adopt.
+#[derive(Clone, Debug, Default)]
+pub struct KnownAdoptions {
+    /// Everything that was changed until this revision is known.
+    pub revision: i64,
+    /// By namespace.
+    pub adoptions: Arc<BTreeMap<String, SeenAdoption>>,
+}
+
+/// What a store was told of it.
 #[derive(Debug, Default)]
-pub(super) struct Adoptions {
+pub struct AdoptionNews {
     known: Option<KnownAdoptions>,
     /// With the revisions in which it was written.
     told: BTreeMap<String, (NamespaceState, i64)>,
@@ -19,19 +28,15 @@ pub(super) struct Adoptions {
     has_seat: bool,
 }
 
-impl Adoptions {
+impl AdoptionNews {
     /// Something is known; what the store is to be told, which has this node and this token.
-    pub(super) fn know(
-        &mut self,
-        known: KnownAdoptions,
-        here: (NodeUuid, u64),
-    ) -> Vec<AdoptionTold> {
+    pub fn know(&mut self, known: KnownAdoptions, here: (NodeUuid, u64)) -> Vec<AdoptionTold> {
         self.known = Some(known);
         self.news(here)
     }
 
     /// The store gives its seat; what it is to be told.
-    pub(super) fn begin(&mut self, here: (NodeUuid, u64)) -> Vec<AdoptionTold> {
+    pub fn begin(&mut self, here: (NodeUuid, u64)) -> Vec<AdoptionTold> {
         self.has_seat = true;
         self.news(here)
     }
@@ -76,8 +81,6 @@ impl Adoptions {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use plasmon_cluster::adoption::Adopter;
 
     use super::*;
@@ -104,7 +107,7 @@ mod tests {
             namespace: namespace.to_owned(),
             state,
         };
-        let mut adoptions = Adoptions::default();
+        let mut adoptions = AdoptionNews::default();
         let first = known(
             3,
             &[("@a", adopted(1, 7), 1), ("@b", adopted(1, 6), 2), ("@c", adopted(2, 7), 3)],
