@@ -41,6 +41,9 @@ GRACE_S = 60
 #: How much of the output of a target that failed is shown.
 LOG_LINES = 40
 
+#: What targets need besides a compiler. Without it they do nothing, so they are left out.
+PROGRAMS = {"door": ("etcd", "setpriv")}
+
 #: Where there are well-formed inputs for a target.
 EXAMPLES = {"objects": [ROOT / "spec" / "objects"]}
 
@@ -169,6 +172,13 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="built sooner, runs slower")
     arguments = parser.parse_args()
     chosen = [arguments.target] if arguments.target else names
+    for name in list(chosen):
+        missing = [program for program in PROGRAMS.get(name, ()) if shutil.which(program) is None]
+        if missing:
+            print(f"fuzz: {name} is left out: there is no {' and no '.join(missing)} here")
+            chosen.remove(name)
+    if not chosen:
+        return 0
     binaries = build(chosen, "quick" if arguments.quick else "release")
     workers = max(1, min(len(chosen), os.cpu_count() or 1))
     seconds = max(1, arguments.seconds * workers // len(chosen))

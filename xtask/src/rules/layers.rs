@@ -141,7 +141,15 @@ const PLACES: &[Place] = &[
     ),
     place(
         "tests/pool",
-        &["plasmon-proto", "plasmon-store", "plasmon-cluster", "plasmon-pool", "plasmon-testkit"],
+        &[
+            "plasmon-proto",
+            "plasmon-store",
+            "plasmon-cluster",
+            "plasmon-pool",
+            "plasmon-etcd",
+            "plasmon-membership",
+            "plasmon-testkit",
+        ],
     ),
     place("tests/faults", &["plasmon-proto", "plasmon-shm", "plasmon-client", "plasmon-testkit"]),
     place(
@@ -159,6 +167,8 @@ const PLACES: &[Place] = &[
             "plasmon-cluster",
             "plasmon-net",
             "plasmon-pool",
+            "plasmon-poold",
+            "plasmon-etcd",
             "plasmon-plo",
             "plasmon-client",
             "plasmon-columns",

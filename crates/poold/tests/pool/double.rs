@@ -36,6 +36,8 @@ struct State {
     deleted: BTreeMap<ObjectId, u64>,
     undeleted: BTreeSet<u64>,
     regions: BTreeMap<ObjectId, AllocationRequest>,
+    /// Memory that a region may have.
+    region_bytes_max: Option<u64>,
     /// Sealed regions whose acceptance is waited for.
     settling: BTreeSet<ObjectId>,
     /// Whether the store cannot say what it has.
@@ -185,6 +187,18 @@ impl Double {
         self.lock().is_silent = is_silent;
     }
 
+    /// Regions are refused that are larger.
+    #[allow(dead_code, reason = "a fuzz target has it")]
+    pub(crate) fn limit_regions(&self, bytes: u64) {
+        self.lock().region_bytes_max = Some(bytes);
+    }
+
+    /// How many regions are under construction here.
+    #[allow(dead_code, reason = "a fuzz target has it")]
+    pub(crate) fn regions(&self) -> usize {
+        self.lock().regions.len()
+    }
+
     /// Whether there is a copy that is never evicted.
     pub(crate) fn keeps(&self, id: ObjectId) -> bool {
         self.lock().objects.get(&id).is_some_and(|object| object.keep && object.visible)
@@ -329,8 +343,13 @@ impl Store for Double {
 
     fn allocate(&mut self, request: AllocationRequest) {
         let AllocationRequest { id, bytes, .. } = request;
+        let mut state = self.lock();
+        if state.region_bytes_max.is_some_and(|max| bytes > max) {
+            return self.inbox.say(StoreEvent::Allocated(id, Err(Code::StoreFull)));
+        }
+        state.regions.insert(id, request);
+        drop(state);
         let memory = vec![0; bytes as usize];
-        self.lock().regions.insert(id, request);
         let memory: BoxedLanding = Box::new(LandingBytes(memory, BTreeSet::new()));
         self.inbox.say(StoreEvent::Allocated(id, Ok(memory)));
     }
