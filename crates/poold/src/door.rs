@@ -21,14 +21,14 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::sync_channel;
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use plasmon_cluster::limits::{GROUPS, NODES_MAX};
 use plasmon_cluster::{Map, Slot};
-use plasmon_pool::limits::{CHECKSUM_MS, PLACE_MS, VERIFY_MS_MAX};
+use plasmon_pool::limits::{CHECKSUM_MS, PLACE_MS, UNREACHABLE_MS, VERIFY_MS_MAX};
 use plasmon_pool::record::{Found, Place};
 use plasmon_pool::tally::{NodeTally, Verified};
 use plasmon_proto::ObjectId;
@@ -41,6 +41,7 @@ use plasmon_proto::pool_admin::{
 };
 use plasmon_proto::pool_checksum::{ChecksumPage, ChecksumQuery};
 use plasmon_proto::pool_listing::{ListQuery, ListedPage};
+use plasmon_shm::deadline::Deadline;
 use plasmon_shm::socket::{Connection, Listener};
 use plasmon_shm::socket_folder;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
@@ -64,6 +65,12 @@ const REFUSAL_CHARS_MAX: usize = 250;
 
 /// The node answers within [`PLACE_MS`]; without a node that runs there is no answer.
 const ANSWER_WITHIN: Duration = Duration::from_millis(PLACE_MS + 2_000);
+
+/// For so long the node may take to take part in the pool, where checksums are asked for.
+const JOINED_WITHIN: Duration = Duration::from_millis(UNREACHABLE_MS);
+
+/// The pause before it is asked again.
+const JOIN_PAUSE: Duration = Duration::from_millis(100);
 
 /// The socket belongs to its owner alone.
 const MODE: u32 = 0o600;
@@ -257,11 +264,20 @@ fn answer(node: &Asker, request: Request) -> Option<Reply> {
     })
 }
 
-/// Checksums of some copies of a node.
+/// Checksums of some copies of a node, once this one takes part in the pool.
 fn checksums(node: &Asker, of: Slot, query: ChecksumQuery) -> Option<ChecksumPage> {
-    let (sender, answer) = sync_channel(1);
-    node.checksums(of, query, sender);
-    answer.recv_timeout(Duration::from_millis(CHECKSUM_MS + 2_000)).unwrap_or_default()
+    let deadline = Deadline::after(JOINED_WITHIN);
+    loop {
+        let (sender, answer) = sync_channel(1);
+        node.checksums(of, query, sender);
+        match answer.recv_timeout(Duration::from_millis(CHECKSUM_MS + 2_000)) {
+            Ok(page) => return page,
+            Err(RecvTimeoutError::Disconnected) if !deadline.is_past() => {
+                std::thread::sleep(JOIN_PAUSE);
+            }
+            Err(_) => return None,
+        }
+    }
 }
 
 /// A page of a namespace, and the names of the nodes that did not answer.

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use plasmon_client::{
-    ContentComparison, ContentDifference, ObjectId, ObjectState, PartsOf, PutOptions,
+    Ack, ContentComparison, ContentDifference, ObjectId, ObjectState, PartsOf, PutOptions,
 };
 use plasmon_testkit::{Etcd, Random, build, until};
 use serde_json::Value;
@@ -141,6 +141,26 @@ fn a_copy_that_is_damaged_in_memory_is_named_by_every_node() {
     assert_eq!((found.unanswered, found.differing), (vec![slot], 0));
     plasmon_testkit::kill(pid, plasmon_testkit::Signal::CONT);
     drop(away);
+}
+
+#[test]
+fn a_comparison_goes_on_when_pool_daemons_are_started_again() {
+    let Some((_etcd, nodes)) = nodes(2, &[]) else { return };
+    let unnamed = PutOptions { pool: true, copies: 2, copies_min: 2, ..PutOptions::default() };
+    let unnamed = PutOptions { ack: Some(Ack::Local), ..unnamed };
+    let ids: Vec<ObjectId> =
+        (0..600).map(|at| nodes[at % 2].client.put(&[at as u8; 500], &unnamed).unwrap()).collect();
+    for (at, node) in nodes.iter().enumerate() {
+        let own: Vec<_> = ids.iter().skip(at).step_by(2).copied().collect();
+        let settled = node.client.settle(&own, LONG).unwrap();
+        assert!(settled.iter().all(Option::is_none), "{settled:?}");
+    }
+    let mut kills = nodes.iter().map(Node::kill_pool_daemon);
+    let found = nodes[0].client.pool_compare(Duration::from_secs(60), |_| {
+        kills.next();
+    });
+    let found = found.unwrap();
+    assert!(found.is_right() && found.same == 600, "{found:?}");
 }
 
 /// Puts local objects until one is spilled.
