@@ -333,6 +333,7 @@ fn start() -> Option<World> {
             listen: ([127, 0, 0, 1], 0).into(),
             token: Token::new(b"what all the nodes share").expect("it is long enough"),
             capacity_bytes: 1 << 30,
+            suspect_ms: 0,
             movers: 1,
         };
         let node = Pool::start(settings, identity, |inbox| {

@@ -41,10 +41,7 @@ def adopt(store: Store, namespace: str, bytes_max: int) -> None: ...
 def end_adoption(store: Store, namespace: str) -> None: ...
 def delete_and_wait(store: Store, ids: _Ids, timeout: float, namespace: str) -> list[Any]: ...
 def start_daemon(
-    settings: list[tuple[str, str]],
-    *,
-    daemon: str | PathLike[str] | None = None,
-    timeout: float = 10.0,
+    settings: list[tuple[str, str]], *, daemon: _Path | None = None, timeout: float = 10.0
 ) -> tuple[int, Path]: ...
 def serialize(
     value: object, *, context: _Context | None = None, form: _Form | None = None
@@ -173,6 +170,7 @@ _Policy = Literal["keep", "cache"]
 _Capsules = tuple[CapsuleType, CapsuleType]
 _As = Literal["arrow", "pandas", "polars", "numpy", "bytes", "memoryview"]
 _Text = str | None
+_Path = str | PathLike[str]
 _Form = Literal["auto", "stream", "small"]
 
 @final
@@ -323,6 +321,7 @@ class _Columns:
         copies_min: int | None = None,
         pool: bool = False,
         ack: Literal["copies", "local"] | None = None,
+        placement: Literal["local", "spread"] = "local",
     ) -> ObjectId: ...
     def abort(self) -> None: ...
     @property
@@ -377,6 +376,7 @@ class Store:
         copies_min: int | None = None,
         pool: bool = False,
         ack: Literal["copies", "local"] | None = None,
+        placement: Literal["local", "spread"] = "local",
         durable: bool = False,
         as_: Literal["arrow"] | None = None,
     ) -> ObjectId: ...
@@ -399,6 +399,7 @@ class Store:
         copies_min: int | None = None,
         pool: bool = False,
         ack: Literal["copies", "local"] | None = None,
+        placement: Literal["local", "spread"] = "local",
         durable: bool = False,
     ) -> Writer: ...
     @overload

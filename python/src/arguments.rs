@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use plasmon_client::{
-    Ack, Code, ConnectOptions, Error, Filter, ObjectId, Policy, PutOptions, StartOptions,
+    Ack, Code, ConnectOptions, CopyPlacement, Error, Filter, ObjectId, Policy, PutOptions,
+    StartOptions,
 };
 use plasmon_proto::limits::COPIES_MAX;
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -185,6 +186,7 @@ pub(crate) fn put_options(given: Option<&Bound<'_, PyDict>>) -> PyResult<PutOpti
             "copies_min" if !none => options.copies_min = copies(key, &value)?,
             "pool" => options.pool = value.extract()?,
             "ack" if !none => options.ack = Some(ack(value.extract()?)?),
+            "placement" => options.placement = placement(value.extract()?)?,
             "durable" => durable |= value.extract::<bool>()?,
             "id" | "name" | "members" | "copies" | "copies_min" | "ack" => {}
             other => {
@@ -214,6 +216,13 @@ fn ack(given: &str) -> PyResult<Ack> {
             Err(PyValueError::new_err(text))
         }
     }
+}
+
+/// Where the copies of an object of a pool are.
+fn placement(given: &str) -> PyResult<CopyPlacement> {
+    CopyPlacement::of_key(given).ok_or_else(|| {
+        PyValueError::new_err(format!("a placement is \"local\" or \"spread\", found \"{given}\""))
+    })
 }
 
 /// How many nodes of a pool keep an object.

@@ -341,10 +341,12 @@ impl Store {
     /// An object whose name begins with @, such as "@prod:sales", belongs to the pool of this
     /// store. `copies` says how many nodes of the pool keep it (1 to 8, default 2), and
     /// `copies_min` with how many it is accepted where there are no more nodes (1 to `copies`,
-    /// default half of it, rounded up); put() returns when they have it. Such an object has no
-    /// `ttl` and is not replaced; its `members` are objects of the pool without names, which it has
-    /// accepted and which are here, and they are not kept for it. `durable` is for objects that
-    /// outlive a loss of power, which do not exist yet: with it every put raises Unsupported.
+    /// default half of it, rounded up); put() returns when they have it. `placement` says where:
+    /// with "local" this node has the first copy, with "spread" all are on other nodes, and this
+    /// node may evict its own once they have theirs. Such an object has no `ttl` and is not
+    /// replaced; its `members` are objects of the pool without names, which it has accepted and
+    /// which are here, and they are not kept for it. `durable` is for objects that outlive a loss
+    /// of power, which do not exist yet: with it every put raises Unsupported.
     ///
     /// With `pool` an object without a name belongs to the pool, too: other nodes get it by its id.
     /// One node keeps it unless `copies` says more. It is seen at once, and put() does not wait for
@@ -354,13 +356,13 @@ impl Store {
     /// Raises Exists, InUse (when a composite holds the object to be replaced), StoreFull,
     /// QuotaExceeded, TooLarge, and TypeError for a value that cannot be written. For an object of
     /// a pool also Unsupported (the store belongs to no pool), NotEnoughNodes and Unreachable;
-    /// `copies` and `ack` for any other object raise BadRequest.
+    /// `copies`, `ack` and `placement="spread"` for any other object raise BadRequest.
     #[pyo3(
         signature = (value, **options),
         text_signature = "($self, value, *, id=None, name=None, namespace='', metadata=b'', \
                           policy='keep', ttl=None, members=None, owned=False, strict=False, tag=0, \
                           replace=False, copies=None, copies_min=None, pool=False, ack=None, \
-                          durable=False, as_=None)"
+                          placement='local', durable=False, as_=None)"
     )]
     fn put(&self, value: &Bound<'_, PyAny>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Id> {
         let context = self.objects(value.py())?;
@@ -376,7 +378,7 @@ impl Store {
         text_signature = "($self, nbytes, *, id=None, name=None, namespace='', metadata=b'', \
                           policy='keep', ttl=None, members=None, owned=False, strict=False, tag=0, \
                           replace=False, copies=None, copies_min=None, pool=False, ack=None, \
-                          durable=False)"
+                          placement='local', durable=False)"
     )]
     fn create_object(
         &self,

@@ -173,3 +173,15 @@ def test_a_store_without_a_pool_daemon_knows_nothing_of_its_pool(store):
     for ask in (pool.status, pool.nodes, pool.verify, lambda: pool.where("@prod:x")):
         with pytest.raises(plasmon.Unreachable):
             ask()
+
+
+def test_a_placement_is_local_or_spread_and_for_objects_of_a_pool(store):
+    for name in (None, "sales"):
+        assert store.get(store.put(b"x", name=name, placement="local")) == b"x"
+        with pytest.raises(plasmon.BadRequest, match="only an object of a pool has a placement"):
+            store.put(b"x", name=name, placement="spread")
+    for given in ("", "Spread", "near"):
+        with pytest.raises(ValueError, match='"local" or "spread"'):
+            store.put(b"x", name=NAME, placement=given)
+    with pytest.raises(plasmon.Unsupported):
+        store.put(b"x", name=NAME, placement="spread")

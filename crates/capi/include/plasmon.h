@@ -225,12 +225,17 @@ typedef struct plasmon_put_options {
                                   copies; 0: half of copies, rounded up */
     uint8_t pool;              /* 1: it belongs to the pool of the store, without a name */
     uint8_t ack;               /* PLASMON_ACK_ */
+    int32_t placement;         /* of an object in a pool: PLASMON_PLACEMENT_ */
 } plasmon_put_options;
 
 /* When a put of an object in a pool returns. */
 #define PLASMON_ACK_DEFAULT 0 /* COPIES if it has a name or more than one copy, else LOCAL */
 #define PLASMON_ACK_LOCAL 1   /* at once; plasmon_settle waits. Not for objects with a name */
 #define PLASMON_ACK_COPIES 2  /* when the pool has accepted it, with its copies */
+
+/* Where the copies of an object in a pool are. */
+#define PLASMON_PLACEMENT_LOCAL 0  /* the first on this node, the others on other nodes */
+#define PLASMON_PLACEMENT_SPREAD 1 /* all on other nodes; this node's may then be evicted */
 
 typedef struct plasmon_part {
     const void *data; /* may be null when there are no bytes */

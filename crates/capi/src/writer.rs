@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_void};
 use std::ptr;
 use std::time::Duration;
 
-use plasmon_client::{Ack, Code, Policy, PutOptions, Result, Writer};
+use plasmon_client::{Ack, Code, CopyPlacement, Policy, PutOptions, Result, Writer};
 
 use crate::arguments::{
     array, array_mut, bad_request, borrow, clear_out, give, optional_text, options, take_back,
@@ -57,6 +57,7 @@ pub struct plasmon_put_options {
     copies_min: u8,
     pool: u8,
     ack: u8,
+    placement: i32,
 }
 
 impl Default for plasmon_put_options {
@@ -80,6 +81,7 @@ impl Default for plasmon_put_options {
             copies_min: 0,
             pool: 0,
             ack: 0,
+            placement: 0,
         }
     }
 }
@@ -122,6 +124,11 @@ pub(crate) unsafe fn put_options(pointer: *const plasmon_put_options) -> Result<
         2 => Some(Ack::Copies),
         other => return Err(bad_request(format!("{other} is not an acknowledgement"))),
     };
+    let placement = match given.placement {
+        0 => CopyPlacement::Local,
+        1 => CopyPlacement::Spread,
+        other => return Err(bad_request(format!("{other} is not a placement"))),
+    };
     Ok(PutOptions {
         id,
         name,
@@ -134,6 +141,7 @@ pub(crate) unsafe fn put_options(pointer: *const plasmon_put_options) -> Result<
         pool: given.pool != 0,
         copies: given.copies,
         copies_min: given.copies_min,
+        placement,
         ack,
         owned,
         strict,

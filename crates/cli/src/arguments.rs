@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::bail;
 use clap::{Parser, Subcommand, ValueEnum};
-use plasmon_client::{Ack, PutOptions};
+use plasmon_client::{Ack, CopyPlacement, PutOptions};
 use plasmon_proto::limits::COPIES_MAX;
 use plasmon_proto::{Name, Policy};
 
@@ -338,6 +338,26 @@ pub(crate) struct Retention {
     /// of --copies, rounded up).
     #[arg(long, value_name = "M", value_parser = copies())]
     pub(crate) copies_min: Option<u8>,
+    /// Where the copies of an object of a pool are: the first on this node, or all on other nodes,
+    /// so that this node may evict its own.
+    #[arg(long, value_name = "PLACEMENT", value_enum)]
+    pub(crate) placement: Option<Placement>,
+}
+
+/// Where the copies of an object of a pool are.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub(crate) enum Placement {
+    Local,
+    Spread,
+}
+
+impl From<Placement> for CopyPlacement {
+    fn from(given: Placement) -> Self {
+        match given {
+            Placement::Local => Self::Local,
+            Placement::Spread => Self::Spread,
+        }
+    }
 }
 
 /// A number of copies in a pool.
@@ -348,15 +368,18 @@ fn copies() -> clap::builder::RangedI64ValueParser<u8> {
 impl Retention {
     /// The options to put an object of this name with.
     pub(crate) fn options(&self, name: &Name) -> anyhow::Result<PutOptions> {
-        if (self.copies.is_some() || self.copies_min.is_some()) && !name.is_pooled() {
+        let is_of_pool =
+            self.copies.is_some() || self.copies_min.is_some() || self.placement.is_some();
+        if is_of_pool && !name.is_pooled() {
             bail!(usage(format!(
-                "--copies and --copies-min are for objects of a pool, whose names begin with @, \
-                 and \"{name}\" does not"
+                "--copies, --copies-min and --placement are for objects of a pool, whose names \
+                 begin with @, and \"{name}\" does not"
             )));
         }
         Ok(PutOptions {
             copies: self.copies.unwrap_or_default(),
             copies_min: self.copies_min.unwrap_or_default(),
+            placement: self.placement.map_or(CopyPlacement::Local, CopyPlacement::from),
             name: Some(name.clone()),
             policy: if self.cache { Policy::Cache } else { Policy::Keep },
             replace: self.replace,
@@ -373,6 +396,7 @@ impl Retention {
             ack: Some(Ack::Copies),
             copies: self.copies.unwrap_or_default(),
             copies_min: self.copies_min.unwrap_or_default(),
+            placement: self.placement.map_or(CopyPlacement::Local, CopyPlacement::from),
             policy: if self.cache { Policy::Cache } else { Policy::Keep },
             ..PutOptions::default()
         }

@@ -157,7 +157,9 @@ pub use plasmon_shm::deadline::Deadline;
 pub use plasmon_shm::incarnation::Incarnation;
 
 pub use plasmon_proto::message::{Access, ClientInfo, Filter, Notice, Status};
-pub use plasmon_proto::object::{Level, ObjectInfo, ObjectState, Policy, Sizes, Traits, tag};
+pub use plasmon_proto::object::{
+    CopyPlacement, Level, ObjectInfo, ObjectState, Policy, Sizes, Traits, tag,
+};
 pub use plasmon_proto::participation::Participation;
 pub use plasmon_proto::pool_admin::{
     DrainLeft, NodeState, ObjectPlace, ObjectRecord, PoolNode, PoolStatus, Standing, Verification,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use plasmon_proto::limits::{ATTRIBUTES_BYTES_MAX, COPIES_MAX, MEMBERS_MAX, OBJECT_BYTES_MAX};
 use plasmon_proto::message::Placement;
-use plasmon_proto::object::{Attributes, Durability, PoolAttributes, Sizes, Traits};
+use plasmon_proto::object::{Attributes, CopyPlacement, Durability, PoolAttributes, Sizes, Traits};
 use plasmon_proto::ring::Put;
 use plasmon_proto::{Code, ObjectId, Policy};
 
@@ -123,7 +123,7 @@ fn pool_attributes(
     options: &PutOptions,
     chosen: Option<ObjectId>,
 ) -> Result<Option<PoolAttributes>> {
-    let PutOptions { copies, copies_min, policy, .. } = *options;
+    let PutOptions { copies, copies_min, policy, placement, .. } = *options;
     let refused = |code, detail| {
         let error = Error::new(code, doing).with_detail(detail);
         let error = chosen.into_iter().fold(error, Error::with_id);
@@ -136,23 +136,9 @@ fn pool_attributes(
         return refused(Code::BadRequest, detail);
     }
     if !is_named && !options.pool {
-        if options.owns_members {
-            let detail = "only an object of a pool says that it owns its members: put them with \
-                          owned instead";
-            return refused(Code::BadRequest, detail);
-        }
-        return match (copies, copies_min, options.ack) {
-            (0, 0, None) => Ok(None),
-            (0, 0, Some(_)) => refused(
-                Code::BadRequest,
-                "only an object of a pool is acknowledged by it: its name begins with @, or it is \
-                 put with pool",
-            ),
-            _ => refused(
-                Code::BadRequest,
-                "only an object of a pool has copies: its name begins with @, or it is put with \
-                 pool",
-            ),
+        return match of_a_pool_alone(options) {
+            Some(detail) => refused(Code::BadRequest, detail),
+            None => Ok(None),
         };
     }
     if is_named && options.ack == Some(Ack::Local) {
@@ -181,14 +167,41 @@ fn pool_attributes(
     let class = class_of(policy);
     let (origin, serial, owns_members) = (None, 0, options.owns_members);
     if !is_named {
-        // Its id is never used again.
-        let attributes = PoolAttributes { copies, copies_min, class, origin, serial, owns_members };
-        return Ok((!is_plain(&attributes)).then_some(attributes));
+        // Its id is never used again. What is as ever needs no attributes.
+        let attributes =
+            PoolAttributes { copies, copies_min, class, placement, origin, serial, owns_members };
+        let is_plain = attributes == PoolAttributes::ONE;
+        return Ok((!is_plain).then_some(attributes));
     }
     // So many bytes come at once and whole, once the machine has booted.
     let serial = plasmon_shm::edge::random().map(u64::from_le_bytes);
     let serial = serial.map_err(|error| Error::io(doing, error))?;
-    Ok(Some(PoolAttributes { copies, copies_min, class, origin, serial, owns_members }))
+    Ok(Some(PoolAttributes { copies, copies_min, class, placement, origin, serial, owns_members }))
+}
+
+/// What the options of an object of one store ask for that a pool alone can do.
+fn of_a_pool_alone(options: &PutOptions) -> Option<&'static str> {
+    let PutOptions { copies, copies_min, ack, placement, .. } = *options;
+    if copies > 0 || copies_min > 0 {
+        return Some(
+            "only an object of a pool has copies: its name begins with @, or it is put with pool",
+        );
+    }
+    if placement != CopyPlacement::Local {
+        return Some(
+            "only an object of a pool has a placement: its name begins with @, or it is put with \
+             pool",
+        );
+    }
+    if options.owns_members {
+        return Some(
+            "only an object of a pool says that it owns its members: put them with owned instead",
+        );
+    }
+    ack.map(|_| {
+        "only an object of a pool is acknowledged by it: its name begins with @, or it is put with \
+         pool"
+    })
 }
 
 fn class_of(policy: Policy) -> Durability {
@@ -198,17 +211,12 @@ fn class_of(policy: Policy) -> Durability {
     }
 }
 
-/// Whether an object with a home is as ever: then it needs no attributes.
-fn is_plain(pool: &PoolAttributes) -> bool {
-    pool.copies == 1 && pool.class == Durability::Memory && !pool.owns_members
-}
-
 /// The attributes of a member of an object of a pool that is put with these options: it has as many
 /// copies.
 pub(crate) fn member_attributes(doing: &'static str, options: &PutOptions) -> Result<Vec<u8>> {
     let pool = pool_attributes(doing, options, chosen_id(doing, options)?)?;
     let pool = pool.map(|pool| PoolAttributes { serial: 0, owns_members: false, ..pool });
-    let pool = pool.filter(|pool| !is_plain(pool));
+    let pool = pool.filter(|pool| *pool != PoolAttributes::ONE);
     Ok(Attributes { pool, ..Attributes::default() }.encode())
 }
 
@@ -318,6 +326,11 @@ mod tests {
             assert_eq!((pool.copies, pool.copies_min), expected);
             assert_eq!((pool.class, pool.origin), (Durability::Memory, None));
         }
+        let (name_of, placement) = (name.clone(), CopyPlacement::Spread);
+        let spread = PutOptions { name: name_of, placement, ..PutOptions::default() };
+        let plan = Plan::new("putting", 1, &spread).unwrap();
+        let pool = Attributes::decode(&plan.attributes).unwrap().pool.unwrap();
+        assert_eq!((pool.copies, pool.copies_min, pool.placement), (2, 1, placement));
         let one = planned(1, 1, Policy::Cache).unwrap();
         assert_eq!(one.class, Durability::Cache);
         assert_ne!(one.serial, planned(1, 1, Policy::Cache).unwrap().serial);
@@ -329,7 +342,11 @@ mod tests {
         let sales = Some(Name::new("", "sales").unwrap());
         for name in [None, sales] {
             let local = PutOptions { name, copies: 2, ..PutOptions::default() };
-            assert_eq!(Plan::new("putting", 1, &local).unwrap_err().code(), Code::BadRequest);
+            let spread = PutOptions { copies: 0, placement, ..local.clone() };
+            for options in [local, spread] {
+                let error = Plan::new("putting", 1, &options).unwrap_err();
+                assert_eq!(error.code(), Code::BadRequest);
+            }
         }
     }
 

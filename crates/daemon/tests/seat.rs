@@ -113,7 +113,7 @@ fn attributes(name: &Name) -> Attributes {
         class,
         origin,
         serial: SERIAL,
-        owns_members: false,
+        ..PoolAttributes::ONE
     };
     Attributes { name: Some(name.clone()), pool: Some(pool), ..Attributes::default() }
 }

@@ -5,6 +5,7 @@
 //! those whose records it keeps for another primary.
 
 mod commit;
+mod counted;
 mod drain;
 mod early;
 mod end;
@@ -139,7 +140,8 @@ impl Directory {
             for (id, stored) in &led.kept.records {
                 let record = &stored.record;
                 self.drains.note(led, cx, *id);
-                let is_lost = |slot: &Slot| cx.view.is_out(*slot) || !cx.view.counts(*slot);
+                let is_lost =
+                    |slot: &Slot| cx.view.is_out(*slot) || !counted::counts(cx, record, *slot);
                 let is_short = record.holders.len() < usize::from(record.copies)
                     || record.holders.iter().any(is_lost);
                 if record.state == State::Live && is_short && !led.work.contains_key(id) {

@@ -9,8 +9,12 @@ pub const ENVELOPE_BYTES_MAX: usize = 1 << 20;
 /// holders, has some 150 bytes.
 pub const MESSAGES_MAX: usize = 1024;
 
-/// Copies of one object, and so holders in its record.
+/// Copies of one object that count.
 pub const COPIES_MAX: usize = plasmon_proto::limits::COPIES_MAX as usize;
+
+/// Holders in one record: as many as there may be copies, and one whose copy does not count and is
+/// let go once the others have theirs.
+pub const HOLDERS_MAX: usize = COPIES_MAX + 1;
 
 /// Nodes that one answer names as sources.
 pub const SOURCES_MAX: usize = 4;

@@ -6,7 +6,7 @@ pub use plasmon_proto::pool::{Birth, Content};
 use plasmon_proto::pool_admin::Standing;
 use serde::{Deserialize, Serialize};
 
-use crate::limits::COPIES_MAX;
+use crate::limits::{COPIES_MAX, HOLDERS_MAX};
 
 /// Orders the updates of one record: by the map since which the primary leads, then by its count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -52,7 +52,7 @@ pub struct Record {
 impl Record {
     /// Whether every number in it is possible.
     pub fn is_valid(&self) -> bool {
-        self.holders.len() <= COPIES_MAX
+        self.holders.len() <= HOLDERS_MAX
             && is_copies(self.copies, self.copies_min)
             && self.content.is_movable()
     }
@@ -100,7 +100,7 @@ impl Place {
     pub(crate) fn keeps_limits(&self) -> bool {
         self.found.as_ref().is_none_or(|found| {
             found.content.is_movable()
-                && found.holders.len() <= COPIES_MAX
+                && found.holders.len() <= HOLDERS_MAX
                 && found.caches.len() <= NODES_MAX
         })
     }

@@ -127,9 +127,10 @@ impl View {
         self.map.node(slot).is_some()
     }
 
-    /// Whether a copy on a node counts as one that the pool keeps: it does not drain.
+    /// Whether a copy on a node counts as one that the pool keeps: it does not drain, and has a
+    /// weight.
     pub(crate) fn counts(&self, slot: Slot) -> bool {
-        self.map.node(slot).is_none_or(|node| !node.drain)
+        self.map.node(slot).is_none_or(|node| !node.drain && node.member.weight > 0)
     }
 
     /// Whether a node drains, or shall when it is back.

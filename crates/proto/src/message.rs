@@ -17,7 +17,7 @@ use crate::pool_adoption::{AdoptionCall, AdoptionTold};
 use crate::pool_listing::{ListQuery, ListedPage};
 
 /// The version that both sides must share.
-pub const PROTOCOL_VERSION: u32 = 5;
+pub const PROTOCOL_VERSION: u32 = 6;
 
 /// The identity of an extent: 20 bits of index, which are used again, below the 44 bits of its
 /// birth number, which is never used again in the life of a store, over restarts of its daemon. So

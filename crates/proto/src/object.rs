@@ -8,7 +8,7 @@ use crate::limits::{
     ATTRIBUTES_BYTES_MAX, COPIES_MAX, MEMBERS_MAX, METADATA_BYTES_MAX, OBJECT_ALIGN,
     OBJECT_BYTES_MAX,
 };
-use crate::pool::{Birth, Origin};
+use crate::pool::{Birth, Keeping, Origin};
 
 /// What the store may do with an object when memory is short.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -148,6 +148,9 @@ pub struct PoolAttributes {
     pub copies_min: u8,
     /// What it shall survive.
     pub class: Durability,
+    /// Where its copies are.
+    #[serde(skip)]
+    pub placement: CopyPlacement,
     /// The node where it was made and the number of its store, in a copy that was brought here.
     /// An object that was made in this store has none.
     pub origin: Option<Origin>,
@@ -160,15 +163,42 @@ pub struct PoolAttributes {
 }
 
 impl PoolAttributes {
+    /// Those of an object that has none: one copy, which is kept where it was made.
+    pub const ONE: Self = Self {
+        copies: 1,
+        copies_min: 1,
+        class: Durability::Memory,
+        placement: CopyPlacement::Local,
+        origin: None,
+        serial: 0,
+        owns_members: false,
+    };
+
     /// The incarnation that an object with these attributes is, in a store that is `here`.
     pub fn birth(&self, here: Origin) -> Birth {
         let Origin { slot, boot } = self.origin.unwrap_or(here);
         Birth { slot, boot, serial: self.serial }
     }
 
+    /// Which of its copies count. Where a cache was asked for with several copies, as earlier
+    /// versions did, they are kept.
+    pub fn keeping(&self) -> Keeping {
+        match (self.class, self.placement) {
+            (Durability::Cache, _) if self.copies == 1 => Keeping::Cache,
+            (_, CopyPlacement::Local) => Keeping::Local,
+            (_, CopyPlacement::Spread) => Keeping::Spread,
+        }
+    }
+
+    fn trailer(&self) -> u8 {
+        let owner = if self.owns_members { OWNS_MEMBERS } else { 0 };
+        let spread = if self.placement == CopyPlacement::Spread { SPREAD } else { 0 };
+        POOL_TRAILER + owner + spread
+    }
+
     /// The bytes that follow other attributes, in memory and in the spill tier.
     pub fn encode_trailer(&self) -> Vec<u8> {
-        let mut bytes = vec![if self.owns_members { OWNER_TRAILER } else { POOL_TRAILER }];
+        let mut bytes = vec![self.trailer()];
         bytes.extend(postcard::to_allocvec(self).unwrap_or_default());
         bytes
     }
@@ -177,16 +207,46 @@ impl PoolAttributes {
     /// may be hostile.
     pub fn decode_trailer(bytes: &[u8]) -> Result<Option<Self>, BadAttributes> {
         let Some((kind, rest)) = bytes.split_first() else { return Ok(None) };
-        let (mut pool, rest): (Self, &[u8]) =
+        let (pool, rest): (Self, &[u8]) =
             postcard::take_from_bytes(rest).map_err(|_| BadAttributes)?;
-        pool.owns_members = *kind == OWNER_TRAILER;
-        let is_whole = matches!(*kind, POOL_TRAILER | OWNER_TRAILER) && rest.is_empty();
-        if is_whole && pool.is_valid() { Ok(Some(pool)) } else { Err(BadAttributes) }
+        let with = |(owns_members, placement)| Self { owns_members, placement, ..pool };
+        let kinds =
+            [false, true].into_iter().flat_map(|owns| CopyPlacement::ALL.map(|it| (owns, it)));
+        let pool = kinds.map(with).find(|pool| pool.trailer() == *kind).ok_or(BadAttributes)?;
+        if rest.is_empty() && pool.is_valid() { Ok(Some(pool)) } else { Err(BadAttributes) }
     }
 
     /// Whether so many copies can be asked for.
     fn is_valid(&self) -> bool {
         (1..=COPIES_MAX).contains(&self.copies) && (1..=self.copies).contains(&self.copies_min)
+    }
+}
+
+/// Where the copies of a pooled object are that count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum CopyPlacement {
+    /// The first is on the node of its creator.
+    #[default]
+    Local,
+    /// All are on other nodes. That of its creator's node may be evicted once they are there.
+    Spread,
+}
+
+impl CopyPlacement {
+    /// All of them.
+    const ALL: [Self; 2] = [Self::Local, Self::Spread];
+
+    /// The stable name.
+    pub const fn key(self) -> &'static str {
+        match self {
+            Self::Local => "local",
+            Self::Spread => "spread",
+        }
+    }
+
+    /// The placement of a name.
+    pub fn of_key(key: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|it| it.key() == key)
     }
 }
 
@@ -202,6 +262,22 @@ pub enum Durability {
     Durable,
 }
 
+impl Durability {
+    /// The stable name.
+    pub const fn key(self) -> &'static str {
+        match self {
+            Self::Cache => "cache",
+            Self::Memory => "memory",
+            Self::Durable => "durable",
+        }
+    }
+
+    /// The class of a name.
+    pub fn of_key(key: &str) -> Option<Self> {
+        [Self::Cache, Self::Memory, Self::Durable].into_iter().find(|it| it.key() == key)
+    }
+}
+
 impl Attributes {
     /// Whether there is nothing to store.
     #[inline]
@@ -215,12 +291,9 @@ impl Attributes {
     #[must_use]
     pub fn of_copy(&self, birth: Birth) -> Self {
         let Birth { slot, boot, serial } = birth;
-        let (copies, copies_min, class) = self
-            .pool
-            .map_or((1, 1, Durability::Memory), |pool| (pool.copies, pool.copies_min, pool.class));
         let origin = Some(Origin { slot, boot });
-        let owns_members = self.pool.is_some_and(|pool| pool.owns_members);
-        let pool = PoolAttributes { copies, copies_min, class, origin, serial, owns_members };
+        let pool = self.pool.unwrap_or(PoolAttributes::ONE);
+        let pool = PoolAttributes { origin, serial, ..pool };
         let (name, members) = (self.name.clone(), self.members.clone());
         Self { name, ttl_ms: None, members, pool: Some(pool) }
     }
@@ -261,11 +334,13 @@ impl Attributes {
     }
 }
 
-/// The first byte of the trailer with [`PoolAttributes`].
+/// The first byte of the trailer with [`PoolAttributes`]; more than that where they say what
+/// earlier versions did not know, and refuse.
 const POOL_TRAILER: u8 = 1;
 
-/// The same where the members are deleted with the object.
-const OWNER_TRAILER: u8 = 2;
+/// What is added where the members are deleted with the object, and where it is spread.
+const OWNS_MEMBERS: u8 = 1;
+const SPREAD: u8 = 2;
 
 /// Bytes that are no attributes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -431,7 +506,7 @@ mod tests {
             class,
             origin,
             serial: 300,
-            owns_members: false,
+            ..PoolAttributes::ONE
         };
         let pooled = Attributes { pool: Some(pool), ..local.clone() };
         assert_eq!(hex(&pooled.encode()), "01026e73017801ac020001020101010304ac02");
@@ -445,14 +520,49 @@ mod tests {
             assert_eq!(Attributes::decode(&bytes[..cut]), Err(BadAttributes), "{cut}");
         }
         assert_eq!(Attributes::decode(&[&bytes[..], &[0]].concat()), Err(BadAttributes));
-        let mut other = bytes;
-        other[local.encode().len()] = 2;
-        let owner =
-            Attributes { pool: Some(PoolAttributes { owns_members: true, ..pool }), ..local };
-        assert_eq!(Attributes::decode(&other), Ok(owner.clone()));
-        assert_eq!(owner.encode(), other);
-        other[owner.encode().len() - pool.encode_trailer().len()] = 3;
-        assert_eq!(Attributes::decode(&other), Err(BadAttributes));
+        for kind in [0, 5, 255] {
+            let mut other = bytes.clone();
+            other[local.encode().len()] = kind;
+            assert_eq!(Attributes::decode(&other), Err(BadAttributes), "{kind}");
+        }
+
+        for (owns_members, placement, kind) in [
+            (true, CopyPlacement::Local, 2),
+            (false, CopyPlacement::Spread, 3),
+            (true, CopyPlacement::Spread, 4),
+        ] {
+            let pool = PoolAttributes { owns_members, placement, ..pool };
+            let other = Attributes { pool: Some(pool), ..local.clone() };
+            let mut encoded = bytes.clone();
+            encoded[local.encode().len()] = kind;
+            assert_eq!(other.encode(), encoded);
+            assert_eq!(Attributes::decode(&encoded), Ok(other));
+        }
+    }
+
+    #[test]
+    fn which_copies_count_follows_from_what_was_asked_for() {
+        use {CopyPlacement::*, Durability::*};
+        for (class, placement, copies, keeping) in [
+            (Memory, Local, 1, Keeping::Local),
+            (Memory, Spread, 2, Keeping::Spread),
+            (Cache, Local, 1, Keeping::Cache),
+            (Cache, Local, 2, Keeping::Local),
+            (Durable, Spread, 1, Keeping::Spread),
+        ] {
+            let pool = PoolAttributes { class, placement, copies, ..PoolAttributes::ONE };
+            assert_eq!(pool.keeping(), keeping, "{pool:?}");
+            let birth = Birth { slot: Slot(1), boot: 2, serial: 3 };
+            let made = Attributes { pool: Some(pool), ..Attributes::default() };
+            assert_eq!(made.of_copy(birth).pool.unwrap().keeping(), keeping, "a copy of it");
+        }
+        for class in [Cache, Memory, Durable] {
+            assert_eq!(Durability::of_key(class.key()), Some(class));
+        }
+        for placement in [Local, Spread] {
+            assert_eq!(CopyPlacement::of_key(placement.key()), Some(placement));
+        }
+        assert_eq!((Durability::of_key("keep"), CopyPlacement::of_key("")), (None, None));
     }
 
     #[test]
@@ -462,9 +572,9 @@ mod tests {
             copies: 3,
             copies_min: 2,
             class,
-            origin: None,
             serial: 9,
             owns_members,
+            ..PoolAttributes::ONE
         };
         let name = Some(Name::new("@ns", "x").unwrap());
         let members = vec![ObjectId::pooled([4; 12], Some(1)); 2];
@@ -481,9 +591,7 @@ mod tests {
     fn the_birth_of_a_copy_is_that_of_its_origin() {
         let here = Origin { slot: Slot(1), boot: 2 };
         let class = Durability::default();
-        let (origin, owns_members) = (None, false);
-        let made =
-            PoolAttributes { copies: 1, copies_min: 1, class, origin, serial: 7, owns_members };
+        let made = PoolAttributes { class, serial: 7, ..PoolAttributes::ONE };
         assert_eq!(made.birth(here), Birth { slot: Slot(1), boot: 2, serial: 7 });
         let brought = PoolAttributes { origin: Some(Origin { slot: Slot(3), boot: 4 }), ..made };
         assert_eq!(brought.birth(here), Birth { slot: Slot(3), boot: 4, serial: 7 });
@@ -501,9 +609,14 @@ mod tests {
         ] {
             let class = Durability::default();
             let (origin, serial) = (None, 1);
-            let owns_members = false;
-            let pool =
-                Some(PoolAttributes { copies, copies_min, class, origin, serial, owns_members });
+            let pool = Some(PoolAttributes {
+                copies,
+                copies_min,
+                class,
+                origin,
+                serial,
+                ..PoolAttributes::ONE
+            });
             let bytes = Attributes { pool, ..Attributes::default() }.encode();
             assert_eq!(Attributes::decode(&bytes).is_ok(), is_valid, "{copies} {copies_min}");
         }

@@ -142,6 +142,7 @@ pub enum ReadFailure {
 mod tests {
     use super::*;
     use crate::frame;
+    use crate::pool::Keeping;
     use crate::pool::Slot;
     use crate::pool_admin::{Reply, Request};
 
@@ -207,8 +208,14 @@ mod tests {
             |bytes: &[u8]| bytes[16..].iter().map(|byte| format!("{byte:02x}")).collect::<String>();
         let id = ObjectId::pooled([1; 12], None);
         let birth = Birth { slot: Slot(2), boot: 3, serial: 4 };
-        let content =
-            Content { data_bytes: 5, metadata_bytes: 6, attributes_bytes: 8, tag: 9, table_crc: 7 };
+        let content = Content {
+            data_bytes: 5,
+            metadata_bytes: 6,
+            attributes_bytes: 8,
+            tag: 9,
+            table_crc: 7,
+            keeping: Keeping::Spread,
+        };
         let read = ReadRequest {
             id,
             birth: Some(birth),
@@ -230,7 +237,7 @@ mod tests {
         let parts = Parts { object: Some(id), birth, content };
         let failed = |failure| Reply::Read(ReadReply::Failed(failure));
         let replies = [
-            (Reply::Read(ReadReply::Parts(parts)), format!("050001{text}0203040506080907")),
+            (Reply::Read(ReadReply::Parts(parts)), format!("050001{text}020304050608090701")),
             (Reply::Read(ReadReply::Here), "0501".to_owned()),
             (failed(ReadFailure::Beyond { data_bytes: 300 }), "050205ac02".to_owned()),
             (failed(ReadFailure::Busy), "050206".to_owned()),

@@ -84,6 +84,20 @@ pub struct Content {
     /// The CRC-32C of the table that has the CRC-32C of each segment. The store reads no objects:
     /// it says 0, and the pool daemon computes it.
     pub table_crc: u32,
+    /// Which of its copies count.
+    pub keeping: Keeping,
+}
+
+/// Which copies of an object count as those that were asked for, as its creator said once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Keeping {
+    /// Every copy that a node keeps, that of its creator's node first.
+    #[default]
+    Local,
+    /// Those on other nodes than its creator's, whose copy may be evicted once they have theirs.
+    Spread,
+    /// None is kept: it exists as long as the store of its creator has it.
+    Cache,
 }
 
 impl Content {
@@ -383,6 +397,17 @@ pub(crate) mod tests {
         bytes.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
+    fn content() -> Content {
+        Content {
+            data_bytes: 5,
+            metadata_bytes: 6,
+            attributes_bytes: 8,
+            tag: 9,
+            table_crc: 7,
+            keeping: Keeping::Spread,
+        }
+    }
+
     #[test]
     fn segments_at_and_past_their_border() {
         let content = |data_bytes| Content { data_bytes, ..Content::default() };
@@ -402,6 +427,7 @@ pub(crate) mod tests {
             attributes_bytes: !0,
             tag: !0,
             table_crc: !0,
+            keeping: Keeping::Cache,
         };
         let has = Call::Has { id: ID, birth: BIRTH, content, visible: true, kept: true };
         let calls = postcard::to_allocvec(&Push::Calls(vec![has; CALLS_MAX])).unwrap();
@@ -417,8 +443,7 @@ pub(crate) mod tests {
     fn messages_come_back_and_their_bytes_are_a_format() {
         let id = ObjectId::pooled([7; 12], None);
         let birth = Birth { slot: Slot(3), boot: 4, serial: 300 };
-        let content =
-            Content { data_bytes: 5, metadata_bytes: 6, attributes_bytes: 8, tag: 9, table_crc: 7 };
+        let content = content();
         let calls = [
             (
                 Call::Seek { id, number: 8, class: Class::Get },
@@ -427,20 +452,20 @@ pub(crate) mod tests {
             (Call::Unseek(id), "01070707070707070707070707ffff40706f6f6c00"),
             (
                 Call::Commit { id, serial: 300, content, copies: 2, copies_min: 1 },
-                "02070707070707070707070707ffff40706f6f6c00ac0205060809070201",
+                "02070707070707070707070707ffff40706f6f6c00ac020506080907010201",
             ),
             (Call::Delete { id, number: 8 }, "03070707070707070707070707ffff40706f6f6c0008"),
             (Call::Ended { id, birth }, "04070707070707070707070707ffff40706f6f6c000304ac02"),
             (Call::Kept { id, birth }, "05070707070707070707070707ffff40706f6f6c000304ac02"),
             (
                 Call::Has { id, birth, content, visible: true, kept: false },
-                "06070707070707070707070707ffff40706f6f6c000304ac0205060809070100",
+                "06070707070707070707070707ffff40706f6f6c000304ac020506080907010100",
             ),
             (Call::InventoryEnd, "07"),
             (Call::Looked { id, number: 8 }, "08070707070707070707070707ffff40706f6f6c0008"),
             (
                 Call::CommitKept { id, serial: 300, content, copies: 2, copies_min: 1 },
-                "09070707070707070707070707ffff40706f6f6c00ac0205060809070201",
+                "09070707070707070707070707ffff40706f6f6c00ac020506080907010201",
             ),
             (Call::Verify { id, number: 300 }, "0a070707070707070707070707ffff40706f6f6c00ac02"),
         ];

@@ -194,8 +194,8 @@ mod tests {
         let query = ChecksumQuery { after: Some(id(1)), begun: begun(2, 300) };
         let asked = |query| Request::Checksums { node: Slot(300), query };
         for (request, golden) in [
-            (asked(ChecksumQuery::default()), "0bac020000".to_owned()),
-            (asked(query), format!("0bac0201{}01{}0304ac02ac0207", text(1), text(2))),
+            (asked(ChecksumQuery::default()), "0cac020000".to_owned()),
+            (asked(query), format!("0cac0201{}01{}0304ac02ac0207", text(1), text(2))),
         ] {
             let bytes = frame::encode_admin_request(1, &request).unwrap();
             assert_eq!(hex(&bytes), golden, "{request:?}");
@@ -205,11 +205,11 @@ mod tests {
         let copies = vec![CopyChecksum { name, ..copy(1) }, CopyChecksum { crc: None, ..copy(2) }];
         let page = ChecksumPage { copies, next: Some(query) };
         for (reply, golden) in [
-            (Reply::Checksums(None), "0a00".to_owned()),
+            (Reply::Checksums(None), "0b00".to_owned()),
             (
                 Reply::Checksums(Some(page)),
                 format!(
-                    "0a0102{}0304ac020501ac02010240700178{}0304ac0205000001{}",
+                    "0b0102{}0304ac020501ac02010240700178{}0304ac0205000001{}",
                     text(1),
                     text(2),
                     format_args!("01{}01{}0304ac02ac0207", text(1), text(2)),

@@ -138,7 +138,7 @@ mod tests {
             class,
             origin,
             serial: 9,
-            owns_members: false,
+            ..PoolAttributes::ONE
         };
         let local = Attributes { ttl_ms: Some(5), ..Attributes::default() };
         let pooled = Attributes { pool: Some(pool), ..local.clone() };

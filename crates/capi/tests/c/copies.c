@@ -51,6 +51,20 @@ int main(void) {
     assert(plasmon_settle(store, &id, 1, 0, &outcome) == PLASMON_OK);
     assert(outcome == PLASMON_BAD_REQUEST);
 
+    /* Where its copies are. */
+    plasmon_put_options spread;
+    assert(plasmon_put_options_init(&spread) == PLASMON_OK);
+    assert(spread.placement == PLASMON_PLACEMENT_LOCAL);
+    spread.placement = PLASMON_PLACEMENT_SPREAD;
+    assert(plasmon_put(store, "x", 1, &spread, NULL) == PLASMON_BAD_REQUEST);
+    assert(strstr(plasmon_error_message(), "placement") != NULL);
+    spread.name = "@prod:sales";
+    assert(plasmon_put(store, "x", 1, &spread, NULL) == PLASMON_UNSUPPORTED);
+    spread.placement = 2;
+    assert(plasmon_put(store, "x", 1, &spread, NULL) == PLASMON_BAD_REQUEST);
+    spread.struct_bytes = offsetof(plasmon_put_options, placement);
+    assert(plasmon_put(store, "x", 1, &spread, NULL) == PLASMON_UNSUPPORTED);
+
     /* A program of an earlier header does not know the last fields, whatever lies there. */
     plasmon_put_options options;
     assert(plasmon_put_options_init(&options) == PLASMON_OK);

@@ -11,8 +11,8 @@ use plasmon_proto::ObjectId;
 
 use crate::config::Mutation;
 use crate::directory::led::{Led, Work};
-use crate::directory::{drain, holders};
-use crate::limits::{COPIES_MAX, MOVED_MS, RECORDS_MAX, SOURCES_MAX};
+use crate::directory::{counted, drain, holders};
+use crate::limits::{COPIES_MAX, HOLDERS_MAX, MOVED_MS, RECORDS_MAX, SOURCES_MAX};
 use crate::message::{Answer, CommitOutcome, HoldOutcome, Message};
 use crate::record::{Birth, Content, Record, State};
 use crate::view::Context;
@@ -44,7 +44,7 @@ pub(super) fn received(led: &mut Led, cx: &mut Context<'_>, request: Request) {
         (State::Dead, false) | (State::Withdrawn, _) if !work.is_some_and(|work| work.ended) => {
             CommitOutcome::Waiting
         }
-        (State::Live, true) if is_short(record, work, request) => {
+        (State::Live, true) if is_short(cx, record, work, request) => {
             // It was found again with fewer copies than the origin was promised.
             let Request { copies, copies_min, .. } = request;
             let progress = progress(cx, work);
@@ -56,7 +56,7 @@ pub(super) fn received(led: &mut Led, cx: &mut Context<'_>, request: Request) {
             progress
         }
         (State::Live | State::Dead, true) => {
-            note_origin(led, id, birth.slot);
+            note_origin(led, cx, id, birth.slot);
             CommitOutcome::Done
         }
         (State::Lost, true) => {
@@ -89,7 +89,7 @@ fn progress(cx: &Context<'_>, work: Option<&Work>) -> CommitOutcome {
 
 /// An origin that is told that its object exists has a copy, also when the record was made again
 /// from those of other nodes.
-fn note_origin(led: &mut Led, id: ObjectId, origin: Slot) {
+fn note_origin(led: &mut Led, cx: &Context<'_>, id: ObjectId, origin: Slot) {
     if led.record(&id).is_some_and(|record| record.holders.contains(&origin)) {
         return;
     }
@@ -97,13 +97,17 @@ fn note_origin(led: &mut Led, id: ObjectId, origin: Slot) {
     if let Some(work) = led.work.get_mut(&id).filter(|work| work.ended) {
         work.unconfirmed.insert(origin);
     }
+    if led.record(&id).is_some_and(|record| record.state == State::Live) {
+        drain::keeps_beyond(led, cx, id, origin);
+    }
 }
 
 /// Whether an object that exists has too few copies to say so, and may get more.
-fn is_short(record: &Record, work: Option<&Work>, request: Request) -> bool {
+fn is_short(cx: &Context<'_>, record: &Record, work: Option<&Work>, request: Request) -> bool {
     let is_at_rest = work.is_some_and(|work| work.rest_until.is_some());
-    let has = record.holders.len();
-    has < usize::from(request.copies_min) && !(is_at_rest && has > 0)
+    let has_some = !record.holders.is_empty();
+    let is_content = is_at_rest && has_some;
+    !is_content && !counted::is_enough(cx, record, request.copies_min)
 }
 
 fn begin(led: &mut Led, cx: &mut Context<'_>, request: Request) {
@@ -115,7 +119,7 @@ fn begin(led: &mut Led, cx: &mut Context<'_>, request: Request) {
     fill(led, cx, &id, &mut record, &mut work);
     let outcome = if led.kept.records.len() >= RECORDS_MAX {
         CommitOutcome::StoreFull
-    } else if drain::counted(cx, &record.holders).len() < usize::from(copies_min) {
+    } else if !counted::is_enough(cx, &record, copies_min) {
         CommitOutcome::NotEnoughNodes
     } else {
         led.put(cx, id, record);
@@ -128,13 +132,8 @@ fn begin(led: &mut Led, cx: &mut Context<'_>, request: Request) {
 
 /// Chooses holders for the copies that have none.
 fn fill(led: &Led, cx: &Context<'_>, id: &ObjectId, record: &mut Record, work: &mut Work) {
-    while record.holders.len() < COPIES_MAX {
-        let counted = drain::counted(cx, &record.holders);
-        if counted.len() >= usize::from(record.copies) {
-            return;
-        }
-        let object = (id, record.content);
-        let chosen = holders::choose(cx, led.no, object, &counted, &work.refused);
+    while record.holders.len() < HOLDERS_MAX && !counted::is_enough(cx, record, record.copies) {
+        let chosen = holders::choose(cx, led.no, id, record, &work.refused);
         let Some(slot) = chosen else { return };
         record.holders.push(slot);
         work.missing.insert(slot);
@@ -244,7 +243,7 @@ fn has_copy(
         cx.send(from, Message::Publish { id, birth });
     }
     match record.state {
-        State::Live if asked && !is_holder && record.holders.len() < COPIES_MAX => {
+        State::Live if asked && !is_holder && record.holders.len() < HOLDERS_MAX => {
             record.holders.push(from);
             led.put(cx, id, record);
             forget_cache(led, &id, from);
@@ -252,6 +251,7 @@ fn has_copy(
         State::Pending | State::Live if is_holder => forget_cache(led, &id, from),
         State::Pending | State::Live => {
             led.caches.entry(id).or_default().insert(from);
+            drain::keeps_beyond(led, cx, id, from);
         }
         State::Lost => {
             led.put(cx, id, Record { state: State::Live, holders: vec![from], ..record });
@@ -336,8 +336,7 @@ pub(super) fn advance(led: &mut Led, cx: &mut Context<'_>, id: ObjectId) {
     }
     fill(led, cx, &id, &mut record, &mut work);
     let full = work.refused.iter().any(|slot| cx.view.is_live(*slot));
-    let counted = drain::counted(cx, &record.holders).len();
-    let is_enough = counted >= usize::from(record.copies_min) || work.inherited;
+    let is_enough = counted::is_enough(cx, &record, record.copies_min) || work.inherited;
     let changed = led.record(&id).is_some_and(|before| before.holders != record.holders);
     let is_held = work.missing.is_empty();
     led.work.insert(id, work);
@@ -392,7 +391,7 @@ pub(super) fn succeed(led: &mut Led, cx: &mut Context<'_>, id: ObjectId) {
     let Some(record) = led.record(&id).cloned() else { return };
     let (birth, content) = (record.birth, record.content);
     let holders = record.holders.clone();
-    let is_promised = holders.len() >= usize::from(record.copies_min);
+    let is_promised = counted::is_enough(cx, &record, record.copies_min);
     if let Some(work) = led.work.get_mut(&id) {
         work.doubt = false;
     }

@@ -10,10 +10,11 @@ use std::collections::BTreeSet;
 use plasmon_cluster::{DrainReport, Left, Map, NodeState, Slot};
 use plasmon_proto::ObjectId;
 
-use crate::directory::led::{Groups, Led};
-use crate::limits::{COPIES_MAX, DRAIN_EVERY_MS, DRAIN_OBJECTS_PER_MS};
+use crate::directory::counted::{counted, counted_live, counts};
+use crate::directory::led::{Groups, Led, Work};
+use crate::limits::{DRAIN_EVERY_MS, DRAIN_OBJECTS_PER_MS, HOLDERS_MAX};
 use crate::message::Message;
-use crate::record::{Birth, Record, State};
+use crate::record::{Record, State};
 use crate::view::Context;
 
 /// What the directory knows of draining nodes.
@@ -41,72 +42,67 @@ impl Drains {
     }
 }
 
-/// Those of these holders that do not drain.
-pub(super) fn counted(cx: &Context<'_>, holders: &[Slot]) -> Vec<Slot> {
-    holders.iter().copied().filter(|slot| cx.view.counts(*slot)).collect()
-}
-
-/// How many of these holders do not drain and are there.
-fn counted_live(cx: &Context<'_>, record: &Record) -> usize {
-    let holders = record.holders.iter();
-    holders.filter(|slot| cx.view.counts(**slot) && cx.view.is_live(**slot)).count()
-}
-
-/// Draining holders keep an object no more, once enough others do. Before all acting nodes know
+/// Holders that do not count, because they drain or because the object is spread, keep an object no
+/// more once enough others do. Before all acting nodes know
 /// that the object exists none is let go: a primary that finds the record pending would ask the
 /// origin, and take one that has no copy any more for one that gave the object up.
 pub(super) fn release(led: &mut Led, cx: &mut Context<'_>, id: ObjectId) {
     let Some(record) = led.record(&id).cloned() else { return };
-    let stay = counted(cx, &record.holders);
+    let stay = counted(cx, &record);
+    let mut beyond = led.work.remove(&id).unwrap_or_default().beyond;
+    beyond.retain(|slot| !record.holders.contains(slot) && !counts(cx, &record, *slot));
     let is_enough = counted_live(cx, &record) >= usize::from(record.copies);
-    let is_releasable = record.state == State::Live && is_enough;
-    if stay.len() == record.holders.len() || !is_releasable {
+    let is_nothing = stay.len() == record.holders.len() && beyond.is_empty();
+    if is_nothing || record.state != State::Live {
         return;
     }
-    if led.is_inherited(&id) {
+    if is_enough && led.is_inherited(&id) {
         // An earlier primary need not have told all of them that the object exists.
         led.put(cx, id, record.clone());
     }
-    if !led.is_recorded(cx, &id) {
+    if !is_enough || !led.is_recorded(cx, &id) {
+        if !beyond.is_empty() {
+            led.work.insert(id, Work { beyond, ..Work::default() });
+        }
         return;
     }
-    for slot in record.holders.iter().filter(|slot| !stay.contains(slot)) {
+    let uncounted = record.holders.iter().filter(|slot| !stay.contains(slot));
+    for slot in uncounted.chain(&beyond) {
         let_go(led, cx, &id, &record, *slot);
     }
-    led.put(cx, id, Record { holders: stay, ..record });
+    if stay.len() < record.holders.len() {
+        led.put(cx, id, Record { holders: stay, ..record });
+    }
 }
 
-/// A record with a place for one more holder: as many as can be, one of which drains, are one too
-/// many.
+/// A node keeps a copy without being a holder: it was let go while its node was away, or its store
+/// started again, or the records were made again without it. One that does not count is let go.
+pub(super) fn keeps_beyond(led: &mut Led, cx: &Context<'_>, id: ObjectId, slot: Slot) {
+    let Some(record) = led.record(&id) else { return };
+    if !counts(cx, record, slot) && !record.holders.contains(&slot) {
+        let work = led.work.entry(id).or_default();
+        if !work.missing.contains(&slot) {
+            work.beyond.insert(slot);
+        }
+    }
+}
+
+/// A record with a place for one more holder: as many as can be, one of which does not count, are
+/// one too many.
 pub(super) fn with_place(
     led: &mut Led,
     cx: &mut Context<'_>,
     id: &ObjectId,
     mut record: Record,
 ) -> Record {
-    let draining = record.holders.iter().position(|slot| !cx.view.counts(*slot));
-    let is_full = record.holders.len() >= COPIES_MAX;
+    let uncounted = record.holders.iter().position(|slot| !counts(cx, &record, *slot));
+    let is_full = record.holders.len() >= HOLDERS_MAX;
     let is_full = is_full && !led.is_inherited(id) && led.is_recorded(cx, id);
-    if let Some(at) = draining.filter(|_| is_full) {
+    if let Some(at) = uncounted.filter(|_| is_full) {
         let_go(led, cx, id, &record, record.holders[at]);
         record.holders.remove(at);
     }
     record
-}
-
-/// A draining node keeps a copy of an object of which it is no holder: it was let go while its node
-/// was away.
-pub(super) fn release_found(
-    led: &Led,
-    cx: &mut Context<'_>,
-    id: &ObjectId,
-    birth: Birth,
-    from: Slot,
-) {
-    let is_asked = led.work.get(id).is_some_and(|work| work.missing.contains(&from));
-    if !is_asked && led.is_recorded(cx, id) && !cx.view.counts(from) {
-        cx.send(from, Message::Release { id: *id, birth });
-    }
 }
 
 fn let_go(led: &mut Led, cx: &mut Context<'_>, id: &ObjectId, record: &Record, slot: Slot) {

@@ -6,26 +6,29 @@ use plasmon_cluster::placement::{Request, place};
 use plasmon_cluster::{GroupNo, Slot};
 use plasmon_proto::ObjectId;
 
-use crate::record::Content;
+use crate::directory::counted::{counted, uncounted_origin};
+use crate::record::Record;
 use crate::view::Context;
 
-/// The next node for a copy beside these holders, as `plasmon_cluster::placement` chooses it: in
-/// another zone, the primary, the other acting nodes, any other. How much memory nodes have left
-/// is not known here; one without room refuses, and the next is asked.
+/// The next node for a copy beside the holders that count, as `plasmon_cluster::placement`
+/// chooses it: in another zone, the primary, the other acting nodes, any other. How much memory
+/// nodes have left is not known here; one without room refuses, and the next is asked.
 pub(super) fn choose(
     cx: &Context<'_>,
     no: GroupNo,
-    (id, content): (&ObjectId, Content),
-    holders: &[Slot],
+    id: &ObjectId,
+    record: &Record,
     refused: &BTreeSet<Slot>,
 ) -> Option<Slot> {
-    let refused: Vec<Slot> = refused.iter().copied().collect();
+    let held = counted(cx, record);
+    let refused = refused.iter().copied().chain(uncounted_origin(record));
+    let refused: Vec<Slot> = refused.collect();
     let request = Request {
         group: no,
-        copies: holders.len() + 1,
-        bytes: content.bytes(),
+        copies: held.len() + 1,
+        bytes: record.content.bytes(),
         writer: None,
-        held: holders,
+        held: &held,
         refused: &refused,
     };
     // Different ids draw different nodes, and one id draws the same on every primary.

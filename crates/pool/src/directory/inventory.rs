@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 
 use plasmon_cluster::{Map, Slot};
 use plasmon_proto::ObjectId;
+use plasmon_proto::pool::Keeping;
 
 use crate::directory::led::Led;
 use crate::directory::{commit, drain};
@@ -110,6 +111,9 @@ fn reconcile(led: &mut Led, cx: &mut Context<'_>, from: Slot, copy: CopyEntry) {
         }
         State::Pending if !record.holders.contains(&from) => {
             led.caches.entry(id).or_default().insert(from);
+            if copy.kept {
+                drain::keeps_beyond(led, cx, id, from);
+            }
         }
         State::Pending => {}
         State::Dead | State::Withdrawn => {
@@ -139,7 +143,7 @@ fn has_live(led: &mut Led, cx: &mut Context<'_>, from: Slot, record: &Record, co
     if !record.holders.contains(&from) {
         led.caches.entry(id).or_default().insert(from);
         if kept {
-            drain::release_found(led, cx, &id, birth, from);
+            drain::keeps_beyond(led, cx, id, from);
         }
     } else if !kept && standing != Standing::Arriving {
         // It came as a cached copy, and its store started again.
@@ -150,17 +154,23 @@ fn has_live(led: &mut Led, cx: &mut Context<'_>, from: Slot, record: &Record, co
 
 /// Decides about copies of which no record is left and which no client has seen: their commit may
 /// have succeeded. An origin that still has its store would have the object, too, unless it drains
-/// and let it go. Where it lost its store, or drains, the object exists: to show what was refused
+/// or the object is spread, and let it go. Where that may be, or it lost its store, the object
+/// exists: to show what was refused
 /// is a lesser evil than to lose what was acknowledged, and no node is left that could tell one
 /// from the other.
 fn adopt_hidden(led: &mut Led, cx: &mut Context<'_>) {
     for ((id, from), copy) in std::mem::take(&mut led.hidden) {
         if led.record(&id).is_some() {
             reconcile(led, cx, from, copy);
-        } else if !cx.view.has_store_of(copy.birth) || !cx.view.counts(copy.birth.slot) {
+        } else if !cx.view.has_store_of(copy.birth) || may_let_go(cx, &copy) {
             adopt(led, cx, from, copy);
         }
     }
+}
+
+/// Whether the node where an object was made may have evicted it.
+fn may_let_go(cx: &Context<'_>, copy: &CopyEntry) -> bool {
+    copy.content.keeping != Keeping::Local || !cx.view.counts(copy.birth.slot)
 }
 
 /// A copy that no record knows becomes one: all records of the group were lost.

@@ -27,6 +27,8 @@ pub(super) struct Work {
     pub(super) rest_until: Option<Mono>,
     /// When a node that was asked said last that bytes of its copy come, or that it has it.
     pub(super) moved: Option<Mono>,
+    /// Nodes whose copy does not count, and that keep one without being holders.
+    pub(super) beyond: BTreeSet<Slot>,
     /// Of an ended object: nodes that may have a copy.
     pub(super) unconfirmed: BTreeSet<Slot>,
     /// Nodes to be told that it was deleted.

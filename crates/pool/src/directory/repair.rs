@@ -2,13 +2,14 @@
 //!
 //! What is on a node that is down counts as there; it may come back. Once the node is out, or says
 //! that it has no copy, or drains, another node is asked to hold one: first a node that has a
-//! cached copy, so that no byte moves. Objects with the fewest copies come first, and the
-//! bytes of a second are limited.
+//! cached copy, so that no byte moves, and last the one where a spread object was made. Objects
+//! with the fewest copies come first, and the bytes of a second are limited.
 
+use plasmon_cluster::Slot;
 use plasmon_proto::ObjectId;
 
 use crate::directory::led::Led;
-use crate::directory::{commit, drain, holders};
+use crate::directory::{commit, counted, drain, holders};
 use crate::limits::{REPAIR_REST_MS, RETRY_MS};
 use crate::record::{Record, State};
 use crate::time::Mono;
@@ -26,7 +27,7 @@ pub(super) fn advance(led: &mut Led, cx: &mut Context<'_>, id: ObjectId) {
         }
     }
     let (birth, is_left) = (record.birth, !record.holders.is_empty());
-    let is_whole = drain::counted(cx, &record.holders).len() >= usize::from(record.copies);
+    let is_whole = counted::is_enough(cx, &record, record.copies);
     if record.holders.len() != before {
         led.put(cx, id, record.clone());
     }
@@ -38,7 +39,6 @@ pub(super) fn advance(led: &mut Led, cx: &mut Context<'_>, id: ObjectId) {
     }
     let refused = work.refused.clone();
     if is_whole {
-        led.work.remove(&id);
         drain::release(led, cx, id);
     } else if !is_left && led.work.get(&id).is_some_and(|work| work.missing.is_empty()) {
         let cached: Vec<_> = led.caches_of(&id).filter(|slot| cx.view.is_live(*slot)).collect();
@@ -60,7 +60,7 @@ pub(super) fn advance(led: &mut Led, cx: &mut Context<'_>, id: ObjectId) {
 pub(super) fn shortage(led: &Led, cx: &Context<'_>, id: &ObjectId) -> Option<usize> {
     let record = led.record(id)?;
     let work = led.work.get(id)?;
-    let has = drain::counted(cx, &record.holders).len();
+    let has = counted::counted(cx, record).len();
     let is_short = record.state == State::Live
         && work.rest_until.is_none_or(|until| until <= cx.now)
         && work.missing.is_empty()
@@ -75,13 +75,20 @@ pub(super) fn begin(led: &mut Led, cx: &mut Context<'_>, id: ObjectId) -> u64 {
         return 0;
     }
     let Some(record) = led.record(&id) else { return 0 };
-    let (content, known) = (record.content, drain::counted(cx, &record.holders));
-    let cached = led
-        .caches_of(&id)
-        .find(|slot| cx.view.map().node(*slot).is_some_and(plasmon_cluster::Node::is_assignable));
+    let bytes = record.content.bytes();
     let refused = led.work.get(&id).map(|work| work.refused.clone()).unwrap_or_default();
-    let cached = cached.filter(|slot| !refused.contains(slot) && !known.contains(slot));
-    let chosen = cached.or_else(|| holders::choose(cx, led.no, (&id, content), &known, &refused));
+    let origin = counted::uncounted_origin(record);
+    let may_keep = |slot: &Slot| {
+        let node = cx.view.map().node(*slot);
+        node.is_some_and(plasmon_cluster::Node::is_assignable)
+            && !refused.contains(slot)
+            && !record.holders.contains(slot)
+    };
+    let cached: Vec<Slot> = led.caches_of(&id).filter(may_keep).collect();
+    let other = cached.iter().copied().find(|slot| origin != Some(*slot));
+    let chosen = other.or_else(|| holders::choose(cx, led.no, &id, record, &refused));
+    // Where there is no other node, a copy that does not count is better than one that may go.
+    let chosen = chosen.or_else(|| cached.first().copied());
     let work = led.work.entry(id).or_default();
     let Some(slot) = chosen else {
         // Each node has refused or holds a copy. Later there may be room.
@@ -90,7 +97,7 @@ pub(super) fn begin(led: &mut Led, cx: &mut Context<'_>, id: ObjectId) -> u64 {
     };
     work.missing.insert(slot);
     commit::ask_holders(led, cx, id);
-    if cached == Some(slot) { 0 } else { content.bytes() }
+    if cached.contains(&slot) { 0 } else { bytes }
 }
 
 /// Bytes that may be moved: a bucket that fills with time and holds what a second brings.

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use plasmon_cluster::{GroupNo, Slot};
 
+use crate::directory::counted;
 use crate::directory::led::{Groups, Led};
 use crate::limits::{QUESTIONERS_MAX, VERIFY_BATCH_MS, VERIFY_GROUPS_AT_ONCE};
 use crate::message::{Message, QuestionNo, Standing};
@@ -144,7 +145,9 @@ fn count(led: &Led, cx: &Context<'_>, verification: &mut Verification) {
             }
             State::Pending | State::Dead | State::Withdrawn => continue,
         }
+        let origin = counted::uncounted_origin(record);
         let live = record.holders.iter().filter(|slot| cx.view.is_live(**slot));
+        let live = live.filter(|slot| origin != Some(**slot));
         if led.sources(cx, id).is_empty() {
             tally.unreachable += 1;
         } else if live.count() < usize::from(record.copies) {

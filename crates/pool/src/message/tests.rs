@@ -1,5 +1,6 @@
 //! The bytes of messages are a format: nodes of different versions must agree on them.
 
+use plasmon_proto::pool::Keeping;
 use plasmon_proto::pool_checksum::{BegunChecksum, CHECKSUMS_PER_PAGE, CopyChecksum};
 use plasmon_proto::pool_listing::ListedObject;
 use plasmon_proto::{Name, ObjectId};
@@ -17,7 +18,14 @@ fn birth() -> Birth {
 }
 
 fn content() -> Content {
-    Content { data_bytes: 5, metadata_bytes: 6, attributes_bytes: 8, tag: 9, table_crc: 7 }
+    Content {
+        data_bytes: 5,
+        metadata_bytes: 6,
+        attributes_bytes: 8,
+        tag: 9,
+        table_crc: 7,
+        keeping: Keeping::Spread,
+    }
 }
 
 fn record() -> Record {
@@ -176,39 +184,39 @@ fn hex(bytes: &[u8]) -> String {
 #[test]
 fn the_bytes_of_messages_stay_as_they_are() {
     let bytes = |message| hex(&envelope(vec![message]).encode().unwrap());
-    let head = "0300ac02020101";
+    let head = "0400ac02020101";
     let id = "010101010101010101010101ffff40706f6f6c00";
     let region = "010101010101010101010101020040706f6f6c00";
     let golden = [
-        format!("00{id}020304050608090702") + "01",
+        format!("00{id}02030405060809070102") + "01",
         format!("01{id}0203040401"),
         format!("02{id}0901"),
-        format!("03{id}09000203040506080907010801"),
+        format!("03{id}0900020304050608090701010801"),
         format!("04{id}"),
         format!("05{id}020304"),
         format!("06{id}020304"),
-        format!("070b{id}0b0c01020304050608090702010202") + "0801",
+        format!("070b{id}0b0c0102030405060809070102010202") + "0801",
         format!("080b{id}0b0c"),
-        format!("09{id}0203040506080907010801"),
+        format!("09{id}020304050608090701010801"),
         format!("0a{id}02030401"),
         format!("0b{id}020304"),
         format!("0c{id}02030401"),
         format!("0d{id}020304"),
         format!("0e{id}09"),
-        format!("0f{id}09010203040506080907"),
+        format!("0f{id}0901020304050608090701"),
         format!("100a{id}020304010102"),
         "110a01".to_owned(),
         "120a".to_owned(),
         "130191020b".to_owned(),
         "140191020b".to_owned(),
         "150191020b".to_owned(),
-        format!("160191020b01{id}0203040506080907010100"),
+        format!("160191020b01{id}020304050608090701010100"),
         format!("17{id}02030401"),
         "1891020b0b0c010d".to_owned(),
         "1991020b0b0c".to_owned(),
         "1a0a020708".to_owned(),
         format!("1b{id}09"),
-        format!("1c{id}090201020304050608090702010102") + "01080101",
+        format!("1c{id}09020102030405060809070102010102") + "01080101",
         format!("1d0902406e017401{id}"),
         format!("1e0901{id}0174ac020103020100"),
         format!("1f{id}020304"),

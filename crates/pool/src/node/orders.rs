@@ -13,7 +13,8 @@ use crate::view::Context;
 
 impl Node {
     /// What the primary of an id tells a node that has or shall have a copy. One that led the
-    /// group before is not obeyed, nor one that knows a newer map: it says it again.
+    /// group before is not obeyed, nor one that knows a newer map: it says it again, but that a
+    /// copy may be evicted, which is not answered.
     pub(super) fn order(&mut self, now: Mono, epoch: Epoch, message: Message) {
         let (Message::Hold { id, .. }
         | Message::Publish { id, .. }
@@ -24,7 +25,8 @@ impl Node {
             return;
         };
         let since = self.view.group(Map::group_of(&id)).since;
-        if epoch < since || epoch > self.view.epoch() {
+        let is_repeated = !matches!(message, Message::Release { .. });
+        if epoch < since || is_repeated && epoch > self.view.epoch() {
             return;
         }
         match message {

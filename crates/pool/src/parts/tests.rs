@@ -34,7 +34,13 @@ fn request(spans: &[(u64, u64)]) -> ReadRequest {
 }
 
 fn content() -> Content {
-    Content { data_bytes: 1000, metadata_bytes: 7, attributes_bytes: 20, tag: 1, table_crc: 0 }
+    Content {
+        data_bytes: 1000,
+        metadata_bytes: 7,
+        attributes_bytes: 20,
+        tag: 1,
+        ..Content::default()
+    }
 }
 
 impl Bench {

@@ -32,6 +32,7 @@ pub(super) struct Machine {
     pub(super) store: Store,
     pub(super) incarnation: u64,
     pub(super) boot: u64,
+    pub(super) weight: u32,
     /// Until when etcd keeps its lease.
     pub(super) lease_expires: Option<Mono>,
     /// Whether etcd can be reached.
@@ -63,6 +64,7 @@ impl Machine {
             store: Store::new(CAPACITY_BYTES),
             incarnation: 0,
             boot: 1,
+            weight: 1,
             lease_expires: None,
             reaches_etcd: true,
             maps_sent: 0,
@@ -124,7 +126,7 @@ impl Machine {
             boot: self.boot,
             addresses: vec![format!("10.0.0.{}:1", self.index + 1)],
             zone: String::new(),
-            weight: 1,
+            weight: self.weight,
             protocol: ProtocolRange { min: 1, max: 1 },
         }
     }

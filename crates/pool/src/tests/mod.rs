@@ -20,6 +20,7 @@ mod region_model;
 mod region_runs;
 mod regions;
 mod silent;
+mod spread;
 mod store;
 mod verify;
 mod world;

@@ -2,6 +2,7 @@
 
 use plasmon_cluster::Slot;
 use plasmon_proto::ObjectId;
+use plasmon_proto::pool::Keeping;
 use plasmon_proto::pool_admin::Standing;
 
 use crate::event::Event;
@@ -54,9 +55,27 @@ impl World {
                     {
                         return Err(format!("{slot} is said to keep {id}, and has it not"));
                     }
+                    self.check_spread(*id, found)?;
                 }
                 (Some(_), _) => {}
             }
+        }
+        Ok(())
+    }
+
+    /// In quiet times the node that made an object which is spread has let it go, unless too few
+    /// others keep it.
+    fn check_spread(&self, id: ObjectId, found: &Found) -> Result<(), String> {
+        let Found { birth, content, copies, holders, .. } = found;
+        let origin = birth.slot;
+        let others = holders.iter().filter(|slot| **slot != origin).count();
+        if content.keeping != Keeping::Spread || others < usize::from(*copies) {
+            return Ok(());
+        }
+        let object = self.machines[usize::from(origin.0)].store.objects.get(&id);
+        let keeps = object.is_some_and(|object| object.birth == *birth && object.keep);
+        if keeps || holders.contains(&origin) {
+            return Err(format!("{origin} made {id} and keeps it beside {holders:?}"));
         }
         Ok(())
     }

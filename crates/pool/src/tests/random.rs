@@ -11,6 +11,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use plasmon_proto::ObjectId;
+use plasmon_proto::pool::Keeping;
 
 use crate::config::Mutation;
 use crate::event::{Event, Fate};
@@ -204,7 +205,8 @@ impl World {
     fn put(&mut self, at: usize, id: ObjectId) -> Result<(), String> {
         let data_bytes: u64 = self.dice.pick(&[0, 100, 1 << 20, 3_000_000, 9_000_000]);
         let metadata_bytes = if data_bytes.is_multiple_of(1_000) { 700 } else { 0 };
-        let content = Content { data_bytes, metadata_bytes, ..Content::default() };
+        let keeping = self.dice.pick(&[Keeping::Local, Keeping::Local, Keeping::Spread]);
+        let content = Content { data_bytes, metadata_bytes, keeping, ..Content::default() };
         let copies = self.dice.pick(&[1, 2, 2, 3]);
         let copies_min = 1 + self.dice.below(u64::from(copies)) as u8;
         let copies_min = copies_min.min(2);

@@ -8,6 +8,7 @@ use plasmon_cluster::leader::{Activation, Command, Leader, Observation};
 use plasmon_cluster::{Map, Member, Reach, ReachReport, Slot};
 use plasmon_proto::ObjectId;
 use plasmon_proto::parts::Span;
+use plasmon_proto::pool::Keeping;
 use plasmon_proto::pool_checksum::ChecksumPage;
 use plasmon_testkit::Random;
 
@@ -624,11 +625,14 @@ impl World {
     }
 
     fn acknowledge(&mut self, no: OperationNo, id: ObjectId, birth: Birth) -> Result<(), String> {
-        let kept = self.kept.get(&(id, birth)).cloned().unwrap_or_default();
         let entry = &self.history.entries[&no];
-        let super::history::Operation::Put { copies_min, .. } = entry.operation else {
+        let super::history::Operation::Put { copies_min, content, .. } = entry.operation else {
             return Err("a commit of what was not put".into());
         };
+        let is_spread = content.keeping == Keeping::Spread;
+        let counts = |at: &usize| !is_spread || *at != usize::from(birth.slot.0);
+        let kept = self.kept.get(&(id, birth)).into_iter().flatten().copied().filter(counts);
+        let kept: BTreeSet<usize> = kept.collect();
         let is_deleted = self.history.may_be_deleted(id, entry.begin, self.now);
         // An object that exists after its records or holders were lost is acknowledged with what
         // there is room for.

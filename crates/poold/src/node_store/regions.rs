@@ -32,8 +32,14 @@ fn attributes(request: &AllocationRequest) -> Vec<u8> {
     }
     let class = Durability::Memory;
     // Its id is never used again, so no serial tells it from others.
-    let pool =
-        PoolAttributes { copies, copies_min, class, origin: None, serial: 0, owns_members: false };
+    let pool = PoolAttributes {
+        copies,
+        copies_min,
+        class,
+        origin: None,
+        serial: 0,
+        ..PoolAttributes::ONE
+    };
     Attributes { pool: Some(pool), ..Attributes::default() }.encode()
 }
 

@@ -150,8 +150,14 @@ impl ShownStore {
     /// Shows an object that was made here with this serial.
     fn show(&mut self, number: u8, serial: u64, data: &[u8]) {
         let (copies, copies_min, class) = (1, 1, Durability::Memory);
-        let pool =
-            PoolAttributes { copies, copies_min, class, origin: None, serial, owns_members: false };
+        let pool = PoolAttributes {
+            copies,
+            copies_min,
+            class,
+            origin: None,
+            serial,
+            ..PoolAttributes::ONE
+        };
         let attributes = Attributes { pool: Some(pool), ..Attributes::default() }.encode();
         let offset = u64::from(number) * 256;
         let bytes = (data.len() + attributes.len()) as u64;
@@ -267,7 +273,7 @@ fn what_the_index_does_not_show_is_asked_for() {
 fn spilled(serial: u64, content: &[u8]) -> (SpillFile, OwnedFd) {
     let (copies, copies_min, class) = (1, 1, Durability::Memory);
     let pool =
-        PoolAttributes { copies, copies_min, class, origin: None, serial, owns_members: false };
+        PoolAttributes { copies, copies_min, class, origin: None, serial, ..PoolAttributes::ONE };
     let attributes = Attributes { pool: Some(pool), ..Attributes::default() }.encode();
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(&[b"head", content, &attributes].concat()).unwrap();

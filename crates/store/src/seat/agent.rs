@@ -277,5 +277,9 @@ pub(super) fn content_of(meta: &ObjectMeta, extras: Option<&Extras>, birth: Birt
         attributes_bytes: short(attributes.encode().len() as u64),
         tag: meta.traits.tag,
         table_crc: 0,
+        keeping: extras
+            .and_then(|extras| extras.attributes.pool)
+            .map(|pool| pool.keeping())
+            .unwrap_or_default(),
     }
 }

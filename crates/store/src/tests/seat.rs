@@ -48,7 +48,7 @@ fn attributes(text: &str, origin: Option<Origin>) -> Attributes {
     let class = Durability::Memory;
     let serial = if origin.is_some() { THEIRS } else { OURS };
     let pool =
-        PoolAttributes { copies: 2, copies_min: 1, class, origin, serial, owns_members: false };
+        PoolAttributes { copies: 2, copies_min: 1, class, origin, serial, ..PoolAttributes::ONE };
     Attributes { name: Some(name(text)), pool: Some(pool), ..Attributes::default() }
 }
 

@@ -23,6 +23,7 @@ mod partitions;
 mod regions;
 mod relay;
 mod relayed;
+mod spread;
 mod stranger;
 
 use std::thread;

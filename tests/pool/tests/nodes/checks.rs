@@ -1,8 +1,11 @@
 //! What must hold: at every moment, when an answer is given, and when all is quiet.
 
+use std::collections::BTreeSet;
+
 use plasmon_cluster::Map;
 use plasmon_pool::{Birth, Mono};
 use plasmon_proto::message::Status;
+use plasmon_proto::object::CopyPlacement;
 use plasmon_proto::pool::Fate;
 use plasmon_proto::{ObjectId, ObjectState};
 
@@ -35,10 +38,13 @@ impl World {
         let Some(put) = self.history.put_of(id, birth).cloned() else {
             return Err(format!("{id} {birth:?} was accepted, and was never put"));
         };
-        let Operation::Put { copies_min, .. } = put.operation else {
+        let Operation::Put { copies_min, placement, .. } = put.operation else {
             return Err("accepted what was not put".into());
         };
-        let kept = self.kept.get(&(id, birth)).cloned().unwrap_or_default();
+        let is_spread = placement == CopyPlacement::Spread;
+        let counts = |at: &usize| !is_spread || *at != usize::from(birth.slot.0);
+        let kept = self.kept.get(&(id, birth)).into_iter().flatten().copied().filter(counts);
+        let kept: BTreeSet<usize> = kept.collect();
         let is_deleted = self.history.may_be_deleted(id, put.begin, self.now);
         // An object that exists after its records or holders were lost is acknowledged with what
         // there is room for.

@@ -2,7 +2,7 @@
 
 use plasmon_pool::{Birth, Mono};
 use plasmon_proto::message::{Grant, Range, Reply, Request};
-use plasmon_proto::object::{Durability, PoolAttributes, Sizes, Traits};
+use plasmon_proto::object::{CopyPlacement, Durability, PoolAttributes, Sizes, Traits};
 use plasmon_proto::{Attributes, Code, Name, ObjectId, ObjectState};
 use plasmon_store::event::SealTarget;
 use plasmon_store::{ClientNo, Event};
@@ -129,7 +129,12 @@ impl World {
         let copies = self.dice.pick(&[1, 2, 2, 3]);
         let copies_min = 1 + self.dice.below(u64::from(copies)) as u8;
         let copies_min = copies_min.min(2);
-        self.begin(at, Operation::Put { id, data_bytes, copies, copies_min }).map(|_| ())
+        let placement = match self.dice.percent(30) {
+            true => CopyPlacement::Spread,
+            false => CopyPlacement::Local,
+        };
+        let put = Operation::Put { id, data_bytes, copies, copies_min, placement };
+        self.begin(at, put).map(|_| ())
     }
 
     pub(crate) fn begin(&mut self, at: usize, operation: Operation) -> Result<OperationNo, String> {
@@ -142,8 +147,8 @@ impl World {
         let (client, now) = (ClientNo(client), self.now);
         let id = operation.id();
         match operation {
-            Operation::Put { data_bytes, copies, copies_min, .. } => {
-                let token = self.token_of(at, &id, (copies, copies_min));
+            Operation::Put { data_bytes, copies, copies_min, placement, .. } => {
+                let token = self.token_of(at, &id, (copies, copies_min, placement));
                 let attributes = token.attributes.encode().len() as u64;
                 let sizes = Sizes { data: data_bytes, attributes, ..Sizes::default() };
                 let traits = Traits::default();
@@ -166,15 +171,27 @@ impl World {
     }
 
     /// What a put makes.
-    fn token_of(&mut self, at: usize, id: &ObjectId, (copies, copies_min): (u8, u8)) -> Token {
+    fn token_of(
+        &mut self,
+        at: usize,
+        id: &ObjectId,
+        (copies, copies_min, placement): (u8, u8, CopyPlacement),
+    ) -> Token {
         let is_homed = id.home().is_some();
         if !is_homed {
             self.last_serial += 1;
         }
         let serial = if is_homed { 0 } else { self.last_serial };
         let (class, origin) = (Durability::Memory, None);
-        let pool =
-            Some(PoolAttributes { copies, copies_min, class, origin, serial, owns_members: false });
+        let pool = Some(PoolAttributes {
+            copies,
+            copies_min,
+            class,
+            placement,
+            origin,
+            serial,
+            owns_members: false,
+        });
         let is_named = |name: &Name| name.id() == *id;
         let name = (0..FREE_IDS).filter_map(name).find(is_named);
         let attributes = Attributes { name, pool, ..Attributes::default() };

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use plasmon_pool::{Birth, Mono};
+use plasmon_proto::object::CopyPlacement;
 use plasmon_proto::{Code, ObjectId, ObjectState};
 
 /// The number of an operation.
@@ -12,7 +13,7 @@ pub(crate) struct OperationNo(pub(crate) u64);
 /// What a client does.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Operation {
-    Put { id: ObjectId, data_bytes: u64, copies: u8, copies_min: u8 },
+    Put { id: ObjectId, data_bytes: u64, copies: u8, copies_min: u8, placement: CopyPlacement },
     Get { id: ObjectId, timeout_ms: Option<u64> },
     Delete { id: ObjectId },
 }

@@ -34,7 +34,7 @@ fn with_copies(copies: u8) -> Attributes {
         class,
         origin: None,
         serial: 0,
-        owns_members: false,
+        ..PoolAttributes::ONE
     };
     Attributes { pool: Some(pool), ..Attributes::default() }
 }
