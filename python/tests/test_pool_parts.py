@@ -35,13 +35,20 @@ class Nodes:
     def __init__(self, sockets: list[str]) -> None:
         self.one, self.two = (plasmon.connect(socket, start=False) for socket in sockets)
         self.count = 0
+        self.names: list[str] = []
 
     def put(self, value: object, **options: object) -> str:
         """Puts a value with one copy; its name."""
         self.count += 1
         name = f"@parts:{self.count}"
         self.one.put(value, name=name, copies=1, **options)
+        self.names.append(name)
         return name
+
+    def clear(self) -> None:
+        """Deletes what was put, so that the next test has the whole store."""
+        self.one.delete(self.names)
+        self.names.clear()
 
     def is_copied(self, name: str) -> bool:
         """Whether the second node has, or had, a copy."""
@@ -50,7 +57,7 @@ class Nodes:
 
 
 @pytest.fixture(scope="module")
-def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
+def pool_of_two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
     if shutil.which("etcd") is None:
         pytest.skip("etcd is not installed")
     if not COMMAND.exists():
@@ -70,6 +77,12 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
     finally:
         pool.send_signal(signal.SIGINT)
         assert pool.wait(DEADLINE_S) in {0, 130, -signal.SIGINT}
+
+
+@pytest.fixture
+def nodes(pool_of_two: Nodes) -> Iterator[Nodes]:
+    yield pool_of_two
+    pool_of_two.clear()
 
 
 def local(store: plasmon.Store) -> list[plasmon.ObjectInfo]:

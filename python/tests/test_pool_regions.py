@@ -19,7 +19,7 @@ from . import test_pool_parts
 from .conftest import DEADLINE_S, MIB, settles
 from .test_pool_parts import Nodes
 
-nodes = test_pool_parts.nodes
+pool_of_two, nodes = test_pool_parts.pool_of_two, test_pool_parts.nodes
 
 #: Allocates on another node and prints the address; with a child that goes on, or without.
 ALLOCATOR = """

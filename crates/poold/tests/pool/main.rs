@@ -15,6 +15,7 @@ mod regions;
 mod relay;
 
 use std::path::Path;
+use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
 use plasmon_cluster::{Map, NodeState, ProtocolRange, Slot};
@@ -78,6 +79,19 @@ impl Node {
     }
 }
 
+impl Node {
+    /// Whether it knows so many live nodes, itself included, and is connected with them.
+    fn reaches(&self, count: usize) -> bool {
+        let (sender, answer) = sync_channel(1);
+        let asker = self.pool.asker();
+        asker.participation(sender);
+        let found = answer.recv().unwrap();
+        let seen = asker.pool().map.unwrap_or_default();
+        let seen = seen.nodes().filter(|(_, node)| node.is_live()).count();
+        found.reaches_all() && found.live as usize == count && seen == count
+    }
+}
+
 /// The nodes, and what etcd says of them.
 struct World {
     nodes: Vec<Node>,
@@ -122,6 +136,10 @@ impl World {
                     .groups()
                     .all(|(_, group)| group.is_settled() && group.acting.len() == count.min(3))
         });
+        // What is in etcd, a node knows a moment later.
+        for node in &self.nodes {
+            eventually("the node reaches all others", || node.reaches(count));
+        }
     }
 
     /// The slot of a node.
