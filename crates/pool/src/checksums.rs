@@ -6,8 +6,8 @@
 //!   page  ◄── Checksummed ──┘
 //! ```
 //!
-//! A question that is not answered is asked again until its node is lost, or its time is over. The
-//! other side is in `serving.rs`.
+//! A question that is not answered is asked again until its time is over, or its node is lost for
+//! longer than it takes to start a pool daemon again. The other side is in `serving.rs`.
 
 mod serving;
 
@@ -18,7 +18,7 @@ use plasmon_proto::pool_checksum::{ChecksumPage, ChecksumQuery};
 
 pub(crate) use self::serving::ChecksumServes;
 use crate::event::Effect;
-use crate::limits::{CHECKSUM_AGAIN_MS, CHECKSUM_MS, CHECKSUMS_MAX};
+use crate::limits::{CHECKSUM_AGAIN_MS, CHECKSUM_LOST_MS, CHECKSUM_MS, CHECKSUMS_MAX};
 use crate::message::{Message, QuestionNo};
 use crate::time::{Mono, Timers};
 use crate::view::Context;
@@ -31,6 +31,8 @@ struct Asked {
     node: Slot,
     query: ChecksumQuery,
     deadline: Mono,
+    /// Until when a node that is not live is waited for.
+    lost: Option<Mono>,
 }
 
 /// The questions of this node.
@@ -64,20 +66,27 @@ impl Checksums {
         let no = QuestionNo(self.next);
         self.next = self.next.wrapping_add(1);
         let deadline = cx.now.after_ms(CHECKSUM_MS);
-        self.asked.insert(no, Asked { number, node, query, deadline });
+        self.asked.insert(no, Asked { number, node, query, deadline, lost: None });
         self.go_on(cx, no);
     }
 
     /// Asks once more, unless there is no use in it.
     fn go_on(&mut self, cx: &mut Context<'_>, no: QuestionNo) {
-        let Some(Asked { node, query, deadline, .. }) = self.asked.get(&no).copied() else {
-            return;
+        let Some(asked) = self.asked.get_mut(&no) else { return };
+        let is_live = cx.view.is_live(asked.node);
+        asked.lost = match is_live {
+            true => None,
+            false => asked.lost.or(Some(cx.now.after_ms(CHECKSUM_LOST_MS))),
         };
-        if deadline <= cx.now || !cx.view.is_live(node) {
+        let Asked { node, query, deadline, lost, .. } = *asked;
+        let deadline = lost.map_or(deadline, |lost| lost.min(deadline));
+        if deadline <= cx.now || cx.view.is_out(node) {
             return self.end(cx, no, None);
         }
         self.timers.set(no, cx.now.after_ms(CHECKSUM_AGAIN_MS).min(deadline));
-        cx.send(node, Message::Checksum { question: no, query });
+        if is_live {
+            cx.send(node, Message::Checksum { question: no, query });
+        }
     }
 
     /// A node has answered. What is no answer to the question counts as none.
@@ -94,12 +103,10 @@ impl Checksums {
         }
     }
 
-    /// The nodes that are not live any more do not answer.
+    /// Nodes were lost, or are back.
     pub(crate) fn map_changed(&mut self, cx: &mut Context<'_>) {
-        let is_lost = |asked: &Asked| !cx.view.is_live(asked.node);
-        let lost = self.asked.iter().filter(|(_, asked)| is_lost(asked));
-        for no in lost.map(|(no, _)| *no).collect::<Vec<_>>() {
-            self.end(cx, no, None);
+        for no in self.asked.keys().copied().collect::<Vec<_>>() {
+            self.go_on(cx, no);
         }
     }
 

@@ -143,6 +143,9 @@ pub const CHECKSUM_AGAIN_MS: u64 = 1_000;
 /// the other, each in about a second.
 pub const CHECKSUM_MS: u64 = 60_000;
 
+/// For so long a node that lost its lease is waited for: its pool daemon may be started again.
+pub const CHECKSUM_LOST_MS: u64 = 5_000;
+
 /// Pages of checksums that a node asks for at a time, for its programs.
 pub const CHECKSUMS_MAX: usize = 64;
 

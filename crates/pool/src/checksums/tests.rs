@@ -181,7 +181,7 @@ fn what_ended_meanwhile_is_left_out_and_what_cannot_be_tried_is_asked_again() {
 }
 
 #[test]
-fn a_node_that_is_not_live_does_not_answer_and_too_many_questions_end() {
+fn a_node_that_is_not_in_the_pool_does_not_answer_and_wrong_questions_end() {
     let view = View::new(Config::new(Slot(0), 1, 1, 1 << 20));
     let mut out = Outbox::default();
     let mut checksums = Checksums::new(7);

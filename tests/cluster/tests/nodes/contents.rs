@@ -8,7 +8,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use plasmon_client::{
-    Ack, ContentComparison, ContentDifference, ObjectId, ObjectState, PartsOf, PutOptions,
+    Ack, ContentComparison, ContentDifference, NodeState, ObjectId, ObjectState, PartsOf, PoolNode,
+    PutOptions,
 };
 use plasmon_testkit::{Etcd, Random, build, until};
 use serde_json::Value;
@@ -133,11 +134,9 @@ fn a_copy_that_is_damaged_in_memory_is_named_by_every_node() {
     let pid = nodes[2].stop_pool_daemon();
     let away = nodes.remove(2);
     let slot = slots.iter().find(|node| node.name == "node2").unwrap().slot;
-    let mut found = ContentComparison::default();
-    until("the node is down", || {
-        found = compare(&nodes[0]);
-        !found.unanswered.is_empty()
-    });
+    let is_down = |node: &PoolNode| node.slot == slot && node.state == NodeState::Down;
+    until("the node is down", || nodes[0].client.pool_nodes().unwrap().iter().any(is_down));
+    let found = compare(&nodes[0]);
     assert_eq!((found.unanswered, found.differing), (vec![slot], 0));
     plasmon_testkit::kill(pid, plasmon_testkit::Signal::CONT);
     drop(away);
