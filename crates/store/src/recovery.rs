@@ -392,8 +392,10 @@ impl<D: Directory> Objects<D> {
     fn show_followers(&mut self, objects: &mut [RecoveredObject]) {
         let in_memory = |it: &RecoveredObject| it.range.is_some();
         let deleted = objects.iter().filter(|it| it.hidden && in_memory(it));
+        // Those of a pool end by themselves.
+        let held = |id: &ObjectId| !id.is_pooled();
         let named: BTreeSet<ObjectId> =
-            deleted.flat_map(|it| &it.attributes.members).copied().collect();
+            deleted.flat_map(|it| &it.attributes.members).copied().filter(held).collect();
         let order = |it: &RecoveredObject| (!it.hidden && in_memory(it), it.serial);
         let mut last: BTreeMap<ObjectId, usize> = BTreeMap::new();
         for (at, object) in objects.iter().enumerate().filter(|(_, it)| named.contains(&it.id)) {
