@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 import time
+from pathlib import Path
 
 import pytest
 
@@ -176,3 +178,41 @@ def test_members_of_ones_own_making(nodes):
         one.put(b"list", name="@parts:x", copies=1, members=parts)
     assert deleted.value.object_id == parts[0]
     gone(nodes)
+
+
+def processes_of(store):
+    """The processes of a node: daemon, keeper and pool daemon name its socket."""
+    socket = os.fsencode(str(store.socket))
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            words = (entry / "cmdline").read_bytes().split(b"\0") if entry.name.isdigit() else []
+        except OSError:
+            continue
+        if socket in words:
+            found.append(int(entry.name))
+    return found
+
+
+def test_a_table_outlives_the_node_where_it_was_built(nodes):
+    # The last test of the module: the first node is dead after it.
+    nodes.put(b"the nodes have joined")
+    wanted = long()
+    build(nodes.one, [wanted], name="@parts:kept", copies=2, copies_min=2)
+    victims = processes_of(nodes.one)
+    assert len(victims) > 1
+    for pid in victims:
+        os.kill(pid, signal.SIGKILL)
+    found = nodes.two.get("@parts:kept", as_="arrow")
+    same("what the second node has", wanted, found)
+
+    def is_deleted():
+        try:
+            nodes.two.delete("@parts:kept")
+        except (plasmon.Unreachable, plasmon.TimedOut):
+            return False
+        return True
+
+    settles(is_deleted)
+    del found
+    settles(lambda: not members(nodes.two))
