@@ -9,19 +9,24 @@ use std::sync::Arc;
 
 use plasmon_cluster::leader::Activation;
 use plasmon_cluster::{Map, Slot};
+use plasmon_etcd::Change;
 use plasmon_pool::message::TransferNo;
 use plasmon_pool::{Birth, Config, Content, Effect, Event, Mono, Node, Ticket};
 use plasmon_proto::message::{Grant, Landing as LandRequest, Reply, Request};
 use plasmon_proto::object::{Sizes, Traits};
 use plasmon_proto::pool::{Call, Fate, Told};
+use plasmon_proto::pool_adoption::AdoptionCall;
 use plasmon_proto::{Code, ObjectId};
 use plasmon_store::ClientNo;
 use plasmon_store::event::SealLanded;
 
+use super::adoption::Adopting;
 use super::backlog::Backlog;
 use super::machine::ISOLATED_SERVE_MS;
-use super::memory::Token;
+use super::memory::Carried;
 use super::network::Way;
+use super::parts::{Assemblies, create_parts, held_of};
+use super::regions::RegionMemory;
 use super::seeds::Mutation;
 use super::serving::{Opening, ServedPin, Wanted};
 use super::stores::{AGENTS, Message};
@@ -31,6 +36,7 @@ use super::world::{What, World};
 #[derive(Clone, Debug)]
 pub(crate) enum Said {
     Call(Call),
+    Adoption(AdoptionCall),
     Reply(u64, Reply),
 }
 
@@ -40,6 +46,8 @@ pub(crate) enum News {
     Lease(Mono),
     LeaseLost,
     Map(Arc<Map>),
+    /// Of adopted namespaces, with the revision.
+    Changes(i64, Vec<Change>),
 }
 
 /// What a pool daemon hears.
@@ -59,8 +67,23 @@ pub(crate) enum Purpose {
     Abort,
     Release,
     Land(Ticket),
-    Seal { id: ObjectId, birth: Birth, keep: bool },
+    Seal {
+        id: ObjectId,
+        birth: Birth,
+        keep: bool,
+    },
     Open(u64),
+    /// Of a local object with parts.
+    SealParts(ObjectId),
+    /// A copy of which parts are put together with others.
+    Part(u64),
+    Delete,
+    Allocate(ObjectId),
+    SealRegion {
+        id: ObjectId,
+        settles: bool,
+    },
+    Settle(ObjectId),
 }
 
 /// How a landing ends.
@@ -78,7 +101,7 @@ pub(crate) struct Landing {
     pub(crate) content: Content,
     /// `None` until the store has it.
     pub(crate) grant: Option<Grant>,
-    pub(crate) segments: BTreeMap<u32, Token>,
+    pub(crate) segments: BTreeMap<u32, Carried>,
     ending: Option<Ending>,
 }
 
@@ -105,6 +128,9 @@ pub(crate) struct Agent {
     pub(crate) last_opening: u64,
     pub(crate) openings: BTreeMap<u64, Opening>,
     pub(crate) pins: BTreeMap<(Slot, TransferNo), Vec<ServedPin>>,
+    pub(crate) assemblies: Assemblies,
+    pub(crate) regions: BTreeMap<ObjectId, RegionMemory>,
+    pub(crate) adopting: Adopting,
     /// What the store was told last of objects that its clients asked for.
     pub(crate) fates: BTreeMap<ObjectId, Fate>,
 }
@@ -119,6 +145,7 @@ impl World {
         machine.incarnation += 1;
         machine.agents += 1;
         machine.lease_expires = None;
+        machine.changes_sent = 0;
         let incarnation = machine.incarnation;
         machine.agent = Some(Agent {
             incarnation,
@@ -138,6 +165,9 @@ impl World {
             last_opening: 0,
             openings: BTreeMap::new(),
             pins: BTreeMap::new(),
+            assemblies: Assemblies::default(),
+            regions: BTreeMap::new(),
+            adopting: Adopting::default(),
             fates: BTreeMap::new(),
         });
         self.note(|| format!("pool daemon {at} starts, incarnation {incarnation}"));
@@ -157,6 +187,7 @@ impl World {
             Input::Link { peer, up } => {
                 if !up {
                     self.end_serving(at, peer);
+                    self.end_assemblies(at, peer);
                 }
                 self.step(at, Event::Link { peer: Slot(peer as u16), up })
             }
@@ -167,6 +198,7 @@ impl World {
     fn hear_store(&mut self, at: usize, said: Said) -> Result<(), String> {
         match said {
             Said::Call(Call::InventoryEnd) => self.ready(at),
+            Said::Adoption(call) => self.adoption_call(at, call),
             Said::Call(Call::Ended { .. }) if self.breaks(Mutation::ForgetEnded) => Ok(()),
             Said::Call(call) => self.step(at, Event::Local(call)),
             Said::Reply(number, reply) => {
@@ -196,6 +228,16 @@ impl World {
                 self.opened(at, number, location)
             }
             (Purpose::Open(number), _) => self.opened(at, number, None),
+            (Purpose::SealParts(id), reply) => self.parts_sealed(at, id, reply == Reply::Done),
+            (Purpose::Part(number), Reply::Located(located)) => {
+                self.part_opened(at, number, located.into_iter().next().and_then(Result::ok))
+            }
+            (Purpose::Part(number), _) => self.part_opened(at, number, None),
+            (Purpose::Allocate(id), reply) => self.allocated(at, id, reply),
+            (Purpose::SealRegion { id, settles }, reply) => {
+                self.region_sealed(at, (id, settles), &reply)
+            }
+            (Purpose::Settle(id), reply) => self.region_settled(at, id, &reply),
             (Purpose::Abort, Reply::Failed(failure)) if failure.code == Code::Absent => Ok(()),
             (purpose, Reply::Failed(failure)) => {
                 Err(format!("{at} is refused {purpose:?}: {failure:?}"))
@@ -216,10 +258,12 @@ impl World {
                 if agent.is_ready { self.step(at, Event::LeaseLost) } else { Ok(()) }
             }
             News::Map(map) => self.hear_map(at, map),
+            News::Changes(revision, changes) => self.hear_changes(at, revision, &changes),
         }
     }
 
     fn hear_map(&mut self, at: usize, map: Arc<Map>) -> Result<(), String> {
+        self.see_map(at, &map);
         let machine = &mut self.machines[at];
         let (uuid, capacity_bytes) = (machine.uuid(), machine.config.capacity_bytes);
         let (boot, expected) = (machine.boot, machine.slot());
@@ -243,6 +287,7 @@ impl World {
             self.tell_store(at, Message::Connect(client));
             let number = self.ask_number(at, Purpose::Seat);
             self.tell_store(at, Message::Agent(client, number, slot));
+            self.begin_adoptions(at);
             for other in (0..self.machines.len()).filter(|other| *other != at) {
                 self.connect(Way { from: at, to: other });
             }
@@ -326,6 +371,11 @@ impl World {
                 let (grant, segments, ending) = (None, BTreeMap::new(), None);
                 let landing = Landing { id, birth, content, grant, segments, ending };
                 agent.landings.insert(ticket, landing);
+                if !id.is_pooled() {
+                    let request = create_parts(id, content.bytes());
+                    self.ask_store(at, request, Purpose::Land(ticket));
+                    return Ok(());
+                }
                 let sizes = Sizes {
                     data: content.data_bytes,
                     metadata: content.metadata_bytes.into(),
@@ -344,13 +394,28 @@ impl World {
                 self.end_landing(at, ticket, Ending::Seal { visible, keep })?;
             }
             Effect::Abandon(ticket) => self.end_landing(at, ticket, Ending::Abandon)?,
-            Effect::Serve { peer, transfer, id, birth, ranges, .. } => {
-                self.open(at, (peer, transfer), (id, birth), Wanted::Segments(ranges));
+            Effect::Serve { peer, transfer, id, birth, spans, ranges } => {
+                let wanted = (spans, Wanted::Segments(ranges));
+                self.open(at, (peer, transfer), (id, birth), wanted);
             }
-            Effect::Fetch { peer, transfer, id, birth, .. } => {
-                self.open(at, (peer, transfer), (id, birth), Wanted::Whole);
+            Effect::Fetch { peer, transfer, id, birth, spans } => {
+                self.open(at, (peer, transfer), (id, birth), (spans, Wanted::Whole));
             }
-            Effect::EndServe { peer, transfer } => self.end_serve(at, peer, transfer),
+            Effect::EndServe { peer, transfer } => {
+                self.end_serve(at, peer, transfer);
+                self.end_assembly(at, (peer, transfer));
+            }
+            Effect::Gather { peer, transfer, parts } => {
+                self.assemble(at, (peer, transfer), parts);
+            }
+            Effect::Read { .. } | Effect::GatherLanded { .. } | Effect::Gathered { .. } => {
+                self.read_effect(at, effect)?;
+            }
+            Effect::Allocate { .. }
+            | Effect::WriteRegion { .. }
+            | Effect::SealRegion(_)
+            | Effect::EndRegion(_)
+            | Effect::Region { .. } => self.region_effect(at, effect)?,
             Effect::Place { number, place } => _ = self.places.insert(number, place),
             Effect::Report { group, since } => {
                 let machine = &self.machines[at];
@@ -359,7 +424,7 @@ impl World {
                     self.etcd.activations.push(Activation { primary, group, since });
                 }
             }
-            // No program lists, subscribes or reads parts here, and nothing drains.
+            // No program lists or subscribes here, and nothing drains.
             other => return Err(format!("node {at}: nothing asks for {other:?}")),
         }
         Ok(())
@@ -437,10 +502,20 @@ impl World {
         match (grant, ending) {
             (Some(grant), Ending::Seal { visible, keep }) => {
                 let wanted = (0..content.segments()).collect::<Vec<_>>();
-                let right = segments.values().all(|token| (token.id, token.birth) == (id, birth));
-                let token =
-                    segments.values().next().filter(|_| right && segments.keys().eq(&wanted));
-                let Some(token) = token else {
+                let is_whole = segments.keys().eq(&wanted);
+                if !id.is_pooled() {
+                    let held = held_of(segments).filter(|held| held.bytes() == content.bytes());
+                    let held = held.filter(|_| is_whole);
+                    let held = held.ok_or_else(|| format!("{at} seals {id} without its bytes"))?;
+                    self.seal_parts(at, (id, birth), &grant, held)?;
+                    return self.go_on_with(at, &id);
+                }
+                let is_right = |carried: &Carried| match carried {
+                    Carried::Copy(token) => (token.id, token.birth) == (id, birth),
+                    Carried::Parts(_) | Carried::Bytes(_) => false,
+                };
+                let right = is_whole && segments.values().all(is_right);
+                let Some(Carried::Copy(token)) = segments.values().next().filter(|_| right) else {
                     return Err(format!("a copy of {id} {birth:?} has wrong bytes: {segments:?}"));
                 };
                 // Where the store ended meanwhile, nothing of its memory is mapped by another one.
@@ -459,8 +534,13 @@ impl World {
             (Some(_), Ending::Abandon) => self.ask_store(at, Request::Abort { id }, Purpose::Abort),
             (None, _) => {}
         }
+        self.go_on_with(at, &id)
+    }
+
+    /// What waited until a landing of an object was over is carried out.
+    fn go_on_with(&mut self, at: usize, id: &ObjectId) -> Result<(), String> {
         let Some(agent) = &mut self.machines[at].agent else { return Ok(()) };
-        for effect in agent.backlog.end(&id) {
+        for effect in agent.backlog.end(id) {
             self.carry_out(at, effect)?;
         }
         Ok(())

@@ -104,7 +104,7 @@ impl World {
             }
             self.give_up(record.node, no)?;
         }
-        let mut asked = Vec::new();
+        let mut asked = self.read_everything()?;
         for id in self.ids.clone() {
             for at in 0..self.machines.len() {
                 asked.push(self.begin(at, Operation::Get { id, timeout_ms: Some(0) })?);
@@ -119,6 +119,8 @@ impl World {
             let record = &self.history.records[no];
             let id = record.operation.id();
             match &record.end {
+                // A read that was answered with what says nothing about the object.
+                None if record.left => {}
                 None | Some((_, Outcome::State(ObjectState::Creating) | Outcome::Failed(_))) => {
                     return Err(format!("not answered in quiet times: {record:?}"));
                 }
@@ -161,11 +163,13 @@ impl World {
                 && agent.backlog.is_empty()
                 && agent.pins.is_empty()
                 && agent.openings.is_empty()
+                && agent.assemblies.is_empty()
                 && agent.purposes.is_empty();
             if !is_done {
                 return Err(format!("pool daemon {at} is not at rest: {agent:?}"));
             }
         }
+        self.check_reads()?;
         self.check_acknowledged()
     }
 
@@ -214,6 +218,14 @@ impl World {
             let store = machine.store.as_ref().ok_or("a store is down")?;
             let mut status = Status::default();
             store.status_into(&mut status);
+            // A copy from the home of its id, of which the primary hears for the first time after
+            // the object was deleted and forgotten, stays: docs/plan.md has it.
+            let copies = machine.copies();
+            let home = |id: &ObjectId| id.home().filter(|home| *home != machine.slot().0);
+            let is_missed = !copies.is_empty() && copies.iter().all(|(id, ..)| home(id).is_some());
+            if is_missed && status.objects == copies.len() as u64 {
+                continue;
+            }
             let Status { used_bytes, leased_bytes, objects, spilled, lingering, .. } = status;
             let left = [used_bytes, leased_bytes, objects, spilled, lingering];
             if left != [0; 5] || !machine.tier.is_empty() {

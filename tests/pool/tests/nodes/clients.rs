@@ -17,6 +17,7 @@ pub(crate) const CLIENTS: u32 = 4;
 
 /// Ids that clients compete for.
 const FREE_IDS: u8 = 5;
+pub(crate) const BASE_IDS: usize = FREE_IDS as usize;
 
 /// Objects with a home that there are at once.
 const HOMED_IDS_MAX: usize = 8;
@@ -81,15 +82,24 @@ fn name(number: u8) -> Option<Name> {
 
 impl World {
     pub(crate) fn make_ids(&mut self) {
-        self.free = (0..FREE_IDS).filter_map(name).map(|name| name.id()).collect();
-        self.ids = self.free.clone();
+        let names = (0..FREE_IDS).filter_map(name);
+        names.for_each(|name| _ = self.add_name(name));
+    }
+
+    /// An id that any node may make, with its name.
+    pub(crate) fn add_name(&mut self, name: Name) -> ObjectId {
+        let id = name.id();
+        self.names.insert(id, name);
+        self.free.push(id);
+        self.ids.push(id);
+        id
     }
 
     /// A client on this machine does something.
     pub(crate) fn operate(&mut self, at: usize) -> Result<(), String> {
         let homed = self.ids.len() - self.free.len();
         let id = if self.dice.percent(80) {
-            self.free[self.dice.size_below(self.free.len())]
+            self.any_free_id()
         } else if self.dice.percent(60) && homed < HOMED_IDS_MAX {
             let identity = std::array::from_fn(|_| self.dice.below(256) as u8);
             let id = ObjectId::pooled(identity, Some(at as u16));
@@ -192,12 +202,11 @@ impl World {
             serial,
             owns_members: false,
         });
-        let is_named = |name: &Name| name.id() == *id;
-        let name = (0..FREE_IDS).filter_map(name).find(is_named);
+        let name = self.names.get(id).cloned();
         let attributes = Attributes { name, pool, ..Attributes::default() };
         let machine = &self.machines[at];
         let birth = Birth { slot: machine.slot(), boot: machine.boot, serial };
-        Token { id: *id, birth, attributes }
+        Token { id: *id, birth, attributes, parts: None }
     }
 
     fn ask(
@@ -265,6 +274,9 @@ impl World {
         request: u64,
         reply: Reply,
     ) -> Result<(), String> {
+        if self.adoption_replied(at, (client, request), &reply)? {
+            return Ok(());
+        }
         let machine = &mut self.machines[at];
         let Some(no) = machine.asked.remove(&(client, request)) else { return Ok(()) };
         let Some(task) = machine.tasks.remove(&no) else { return Ok(()) };
@@ -273,7 +285,15 @@ impl World {
             (Stage::Creating { token }, Reply::Created(grant)) => {
                 self.created(at, no, (client, id), token, &grant)
             }
-            (Stage::Creating { .. } | Stage::Sealing, Reply::Failed(failure)) => {
+            (Stage::Creating { .. }, Reply::Failed(failure)) => {
+                self.end(at, no, Outcome::Put(Err(failure.code)))
+            }
+            (Stage::Sealing, Reply::Failed(failure)) => {
+                // What the pool refuses has ended; this is still under construction.
+                if failure.code == Code::Cancelled {
+                    let number = self.machines[at].next_request();
+                    self.feed(at, Event::Request(client, number, Request::Abort { id }))?;
+                }
                 self.end(at, no, Outcome::Put(Err(failure.code)))
             }
             (Stage::Sealing, Reply::Done) => self.end(at, no, Outcome::Put(Ok(()))),
@@ -392,6 +412,10 @@ impl World {
     /// A client dies, and another one takes its place.
     pub(crate) fn kill_client(&mut self, at: usize) -> Result<(), String> {
         let client = ClientNo(1 + self.dice.below(u64::from(CLIENTS)) as u32);
+        self.end_client(at, client)
+    }
+
+    pub(crate) fn end_client(&mut self, at: usize, client: ClientNo) -> Result<(), String> {
         self.note(|| format!("client {client:?} of {at} dies"));
         let machine = &mut self.machines[at];
         let of_client = |(_, task): &(&OperationNo, &Task)| task.client == client;
@@ -404,11 +428,17 @@ impl World {
             }
         }
         self.feed(at, Event::Disconnect(client))?;
-        self.feed(at, Event::Connect(client, super::stores::peer(client)))
+        self.end_session(at, client);
+        self.connect_client(at, client)
     }
 
     /// An operation ended.
-    fn end(&mut self, at: usize, no: OperationNo, outcome: Outcome) -> Result<(), String> {
+    pub(crate) fn end(
+        &mut self,
+        at: usize,
+        no: OperationNo,
+        outcome: Outcome,
+    ) -> Result<(), String> {
         let now = self.now;
         let Some(record) = self.history.records.get_mut(&no) else { return Ok(()) };
         if record.end.is_some() || record.left {
@@ -422,7 +452,10 @@ impl World {
                 let birth = birth.ok_or("a put without a birth")?;
                 self.acknowledge(id, birth)
             }
-            Outcome::Put(Err(code)) => check_refusal(code),
+            Outcome::Put(Err(code)) => {
+                check_refusal(code)?;
+                self.check_cancelled(&id, code)
+            }
             Outcome::Failed(Code::Io) => Ok(()),
             Outcome::Failed(code) => Err(format!("{id} cannot be read: {code:?}")),
             Outcome::State(ObjectState::Absent) => self.check_absent(id, begin),

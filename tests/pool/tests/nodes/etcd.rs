@@ -7,6 +7,7 @@ use plasmon_cluster::{Map, Member, Reach};
 use plasmon_pool::Mono;
 use plasmon_pool::limits::ISOLATED_MARGIN_MS;
 
+use super::adoption::AdoptionKeys;
 use super::agents::News;
 use super::machine::{ISOLATED_SERVE_MS, Machine};
 use super::world::{What, World};
@@ -27,6 +28,7 @@ pub(crate) struct Etcd {
     /// What held a lease when the leader looked last, and when it wants to look again.
     seen_members: Vec<(usize, u64)>,
     leader_due: Option<u64>,
+    pub(crate) adoptions: AdoptionKeys,
 }
 
 impl Etcd {
@@ -38,6 +40,7 @@ impl Etcd {
             activations: Vec::new(),
             seen_members: Vec::new(),
             leader_due: None,
+            adoptions: AdoptionKeys::new(),
         }
     }
 }
@@ -61,14 +64,16 @@ impl World {
             self.etcd_tells(at, News::LeaseLost);
         }
         self.etcd_tells(at, News::Lease(now.after_ms(TTL_MS - FENCE_MS)));
+        self.send_changes(at);
         if lapsed {
             self.machines[at].maps_sent = self.etcd.maps.len() - 1;
             self.send_maps(at);
         }
+        self.serve_adoptions(at);
         Ok(())
     }
 
-    fn etcd_tells(&mut self, at: usize, news: News) {
+    pub(crate) fn etcd_tells(&mut self, at: usize, news: News) {
         let delay_us = self.delay_us();
         let machine = &mut self.machines[at];
         machine.etcd_last = Mono((self.now.0 + delay_us).max(machine.etcd_last.0 + 1));
@@ -97,6 +102,7 @@ impl World {
             self.etcd.seen_members = seen_members;
             self.propose(&members);
         }
+        self.lead_adoptions();
         for at in 0..self.machines.len() {
             let machine = &self.machines[at];
             let has_lease = machine.lease_expires.is_some_and(|until| until > now);

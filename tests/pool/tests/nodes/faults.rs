@@ -90,6 +90,7 @@ impl World {
         let hidden = self.machines[at].hidden();
         self.forgotten.extend(hidden.into_iter().map(|(id, birth)| (at, id, birth)));
         self.machines[at].end_store();
+        self.end_some_sessions(at);
         let incarnation = self.machines[at].incarnation;
         let notices_ms = self.dice.below(50);
         self.after_ms(notices_ms, What::Act(Act::EndAgent(at, incarnation)));
@@ -101,6 +102,7 @@ impl World {
         self.leave_tasks(at);
         self.machines[at].end_store();
         self.machines[at].lose_memory();
+        self.end_all_sessions(at);
         self.after_ms(ms, What::Act(Act::StartMachine(at)));
     }
 
@@ -110,6 +112,8 @@ impl World {
             return;
         };
         self.note(|| format!("pool daemon {at} ends"));
+        self.leave_reads(at);
+        self.leave_regions(at);
         self.tell_store(at, Message::Closed(client));
         self.machines[at].agent = None;
         for other in (0..self.machines.len()).filter(|other| *other != at) {
@@ -154,6 +158,7 @@ impl World {
         self.note(|| "faults stop".into());
         self.bulk_loss = 0;
         self.has_faults = false;
+        self.quiet_at = self.now;
         for at in 0..self.machines.len() {
             self.machines[at].reaches_etcd = true;
             self.resume_store(at)?;

@@ -93,7 +93,7 @@ impl History {
         self.wiped.get(&id).is_some_and(|wiped| put.begin < *wiped)
     }
 
-    fn puts(&self, id: ObjectId) -> impl Iterator<Item = (&Record, Birth)> {
+    pub(crate) fn puts(&self, id: ObjectId) -> impl Iterator<Item = (&Record, Birth)> {
         self.of_id(id).filter_map(|record| Some((record, record.birth?)))
     }
 

@@ -74,6 +74,10 @@ pub(crate) struct Machine {
     pub(crate) asked: BTreeMap<(ClientNo, u64), OperationNo>,
     pub(crate) pins: BTreeMap<u64, Pin>,
     pub(crate) requests: u64,
+    /// Processes that had each number of a client before.
+    pub(crate) processes: BTreeMap<ClientNo, u64>,
+    /// Changes of adopted namespaces that its pool daemon was told.
+    pub(crate) changes_sent: usize,
 }
 
 impl Machine {
@@ -105,7 +109,14 @@ impl Machine {
             asked: BTreeMap::new(),
             pins: BTreeMap::new(),
             requests: 0,
+            processes: BTreeMap::new(),
+            changes_sent: 0,
         }
+    }
+
+    /// The session of a client, which is the same for all daemons of the store.
+    pub(crate) fn session_of(&self, client: ClientNo) -> u64 {
+        u64::from(client.0) + 1000 * self.processes.get(&client).copied().unwrap_or_default()
     }
 
     pub(crate) fn slot(&self) -> Slot {

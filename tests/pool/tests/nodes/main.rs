@@ -16,6 +16,8 @@
 //! them says arrives later, in order, and what its end was not told is lost. `agents.rs` does what
 //! `plasmon-poold` does: its core, without threads.
 
+mod adopters;
+mod adoption;
 mod agents;
 mod backlog;
 mod checks;
@@ -27,7 +29,16 @@ mod machine;
 mod memory;
 #[path = "../../../../crates/pool/src/tests/network.rs"]
 mod network;
+mod parts;
+#[path = "../../../../crates/pool/src/tests/pieces.rs"]
+mod pieces;
 mod places;
+#[path = "../../../../crates/pool/src/tests/questions.rs"]
+mod questions;
+mod reads;
+#[path = "../../../../crates/pool/src/tests/region_model.rs"]
+mod region_model;
+mod regions;
 mod seeds;
 mod serving;
 mod stores;

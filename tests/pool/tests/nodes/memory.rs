@@ -7,12 +7,27 @@ use plasmon_proto::message::{ExtentId, Range};
 use plasmon_proto::{Attributes, ObjectId};
 use plasmon_store::event::RecoveredExtent;
 
+use super::pieces::{Held, Pieces};
+
 /// Stands for the bytes of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Token {
     pub(crate) id: ObjectId,
     pub(crate) birth: Birth,
     pub(crate) attributes: Attributes,
+    /// Of a local object with parts of others: those.
+    pub(crate) parts: Option<Held>,
+}
+
+/// What a segment has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Carried {
+    /// Bytes of a whole object, which this stands for.
+    Copy(Token),
+    /// Parts of objects.
+    Parts(Pieces),
+    /// Parts that came in a message.
+    Bytes(Vec<u8>),
 }
 
 impl Token {

@@ -10,6 +10,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use plasmon_proto::ObjectId;
+use plasmon_proto::parts::PARTS_TTL_MS;
+
 use super::world::{Act, What, World};
 
 /// Seeds that the test runs, and at most so many to find a broken rule.
@@ -48,6 +51,12 @@ pub(crate) enum Mutation {
     KeepDropped,
     /// A node takes a copy for sealed that its store was only told to seal.
     SealedAtOnce,
+    /// Parts in messages have a wrong byte.
+    WrongParts,
+    /// Writes to regions are answered, and not done.
+    LoseWrites,
+    /// A pool daemon does not hear that the session of an adoption has ended.
+    ForgetOrphans,
 }
 
 impl World {
@@ -58,15 +67,21 @@ impl World {
         self.after_ms(1_000, What::Act(Act::Fault));
         self.run_until(self.now.after_ms(FAULTS_MS), true)?;
         self.stop_faults()?;
+        self.end_all_owners()?;
+        self.end_all_adoptions()?;
         self.run_until(self.now.after_ms(AUDIT_MS), false)?;
         let audit = self.audit()?;
         self.run_until(self.now.after_ms(QUIET_MS - AUDIT_MS), false)?;
         self.check_answers(&audit)?;
         self.rest()?;
+        self.check_regions()?;
+        self.check_adoptions()?;
         self.look_at_places()?;
         self.history.check()?;
         let deletes = self.delete_all()?;
         self.run_until(self.now.after_ms(DELETES_MS), false)?;
+        self.check_late()?;
+        self.wait_for_parts()?;
         self.rest()?;
         self.check_empty(&deletes)?;
         self.look_at_places()
@@ -81,6 +96,16 @@ impl World {
             self.run_until(self.now.after_ms(100), false)?;
         }
         self.check_rest()
+    }
+
+    /// Parts that no program has taken delete themselves.
+    fn wait_for_parts(&mut self) -> Result<(), String> {
+        let is_local = |(id, ..): &(ObjectId, _, _)| !id.is_pooled();
+        if self.machines.iter().any(|machine| machine.copies().iter().any(is_local)) {
+            let until = self.quiet_at.after_ms(PARTS_TTL_MS + 2_000);
+            self.run_until(until.max(self.now), false)?;
+        }
+        Ok(())
     }
 
     fn look_at_places(&mut self) -> Result<(), String> {
@@ -167,6 +192,9 @@ fn a_broken_rule_is_found() {
         Mutation::VouchForLong,
         Mutation::KeepDropped,
         Mutation::SealedAtOnce,
+        Mutation::WrongParts,
+        Mutation::LoseWrites,
+        Mutation::ForgetOrphans,
     ] {
         let found = failing(0..MUTATION_SEEDS, Some(rule), |found| found > 0);
         let found = found.values().next().map(|what| what.trim_end());

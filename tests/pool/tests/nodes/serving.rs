@@ -1,15 +1,20 @@
 //! How the bytes of copies move: opened and pinned at one machine, landed at the other.
 
 use plasmon_cluster::Slot;
+use plasmon_pool::limits::SEGMENT_BYTES;
 use plasmon_pool::message::{InlineBytes, SegmentRange, TransferNo};
 use plasmon_pool::{Birth, Content, Envelope, Event, Mono, Ticket};
 use plasmon_proto::message::{Location, Range, Request};
+use plasmon_proto::object::Sizes;
+use plasmon_proto::parts::Span;
 use plasmon_proto::{Attributes, ObjectId};
 use plasmon_testkit::pattern;
 
 use super::agents::{Input, Purpose};
-use super::memory::Token;
+use super::memory::{Carried, Token};
 use super::network::Way;
+use super::pieces::Pieces;
+use super::seeds::Mutation;
 use super::world::{What, World};
 
 /// A segment whose memory is not there yet is looked at again after so long.
@@ -30,6 +35,8 @@ pub(crate) struct Opening {
     transfer: TransferNo,
     id: ObjectId,
     birth: Birth,
+    /// `None`: all of it.
+    spans: Option<Vec<Span>>,
     wanted: Wanted,
 }
 
@@ -47,7 +54,9 @@ pub(crate) struct Sent {
     generation: u64,
     transfer: TransferNo,
     segment: u32,
-    token: Token,
+    /// The copy that it is of.
+    source: Option<Token>,
+    carried: Carried,
     intact: bool,
 }
 
@@ -75,13 +84,13 @@ impl World {
         at: usize,
         (peer, transfer): (Slot, TransferNo),
         (id, birth): (ObjectId, Birth),
-        wanted: Wanted,
+        (spans, wanted): (Option<Vec<Span>>, Wanted),
     ) {
         let Some(agent) = &mut self.machines[at].agent else { return };
         agent.openings.retain(|_, opening| (opening.peer, opening.transfer) != (peer, transfer));
         agent.last_opening += 1;
         let number = agent.last_opening;
-        agent.openings.insert(number, Opening { peer, transfer, id, birth, wanted });
+        agent.openings.insert(number, Opening { peer, transfer, id, birth, spans, wanted });
         self.ask_store(at, Request::Get { ids: vec![id] }, Purpose::Open(number));
     }
 
@@ -95,37 +104,60 @@ impl World {
         let Some(agent) = &mut self.machines[at].agent else { return Ok(()) };
         let opening = agent.openings.remove(&number);
         let Some(location) = location else {
-            let whole = opening.filter(|opening| matches!(opening.wanted, Wanted::Whole));
-            let Some(Opening { peer, transfer, .. }) = whole else { return Ok(()) };
+            let Some(Opening { peer, transfer, .. }) = opening else { return Ok(()) };
             return self.step(at, Event::Fetched { peer, transfer, bytes: None });
         };
         let pin = ServedPin { serial: location.serial, range: location.range };
         let token = self.machines[at].memory.read(&pin.range).cloned();
-        let Some(Opening { peer, transfer, id, birth, wanted }) = opening else {
+        let Some(Opening { peer, transfer, id, birth, spans, wanted }) = opening else {
             self.release(at, pin.serial);
             return Ok(());
         };
         let token = token.filter(|token| token.id == id);
         let Some(token) = token else { return Err(format!("{at} opens nothing: {location:?}")) };
-        let is_it = token.birth == birth;
-        match wanted {
-            Wanted::Whole => {
+        let pieces = spans.map(|spans| pieces_of(&token, &location.sizes, &spans));
+        if token.birth != birth || pieces == Some(None) {
+            self.release(at, pin.serial);
+            return self.step(at, Event::Fetched { peer, transfer, bytes: None });
+        }
+        match (wanted, pieces.flatten()) {
+            (Wanted::Whole, pieces) => {
                 self.release(at, pin.serial);
-                let bytes = is_it.then(|| self.whole(&token, location.sizes.data));
-                self.step(at, Event::Fetched { peer, transfer, bytes })
+                let bytes = match pieces {
+                    None => self.whole(&token, location.sizes.data),
+                    Some(pieces) => self.message_of(&pieces),
+                };
+                self.step(at, Event::Fetched { peer, transfer, bytes: Some(bytes) })
             }
-            Wanted::Segments(_) if !is_it => {
-                self.release(at, pin.serial);
-                Ok(())
-            }
-            Wanted::Segments(ranges) => {
+            (Wanted::Segments(ranges), pieces) => {
                 if let Some(agent) = &mut self.machines[at].agent {
                     agent.pins.entry((peer, transfer)).or_default().push(pin);
                 }
-                self.send_segments(at, (peer, transfer), &token.of_copy(), &ranges);
+                let copy = token.of_copy();
+                let carried = |segment: u32| match &pieces {
+                    None => Carried::Copy(copy.clone()),
+                    Some(all) => {
+                        Carried::Parts(all.part(u64::from(segment) * SEGMENT_BYTES, SEGMENT_BYTES))
+                    }
+                };
+                self.send_segments(at, (peer, transfer), (Some(&copy), carried), &ranges);
                 Ok(())
             }
         }
+    }
+
+    /// The bytes of parts, of which some are missing now and then.
+    pub(crate) fn message_of(&mut self, pieces: &Pieces) -> InlineBytes {
+        let mut bytes = pieces.to_bytes();
+        if self.breaks(Mutation::WrongParts)
+            && let Some(first) = bytes.first_mut()
+        {
+            *first ^= 1;
+        }
+        if self.dice.permille(10) {
+            bytes.pop();
+        }
+        InlineBytes(bytes)
     }
 
     /// The bytes of a small copy, of which some are missing now and then.
@@ -138,15 +170,15 @@ impl World {
         InlineBytes(bytes)
     }
 
-    fn release(&mut self, at: usize, serial: u64) {
+    pub(crate) fn release(&mut self, at: usize, serial: u64) {
         self.ask_store(at, Request::Release { serials: vec![serial] }, Purpose::Release);
     }
 
-    fn send_segments(
+    pub(crate) fn send_segments(
         &mut self,
         from: usize,
         (peer, transfer): (Slot, TransferNo),
-        token: &Token,
+        (source, carried): (Option<&Token>, impl Fn(u32) -> Carried),
         ranges: &[SegmentRange],
     ) {
         let to = usize::from(peer.0);
@@ -160,8 +192,9 @@ impl World {
                 if self.dice.percent(self.bulk_loss) {
                     continue;
                 }
-                let (token, intact) = (token.clone(), !self.dice.permille(10));
-                let sent = Sent { way, generation, transfer, segment, token, intact };
+                let (source, carried) = (source.cloned(), carried(segment));
+                let intact = !self.dice.permille(10);
+                let sent = Sent { way, generation, transfer, segment, source, carried, intact };
                 self.at(at, What::Segment { at: to, incarnation, sent: Box::new(sent) });
             }
         }
@@ -174,13 +207,15 @@ impl World {
         incarnation: u64,
         sent: Box<Sent>,
     ) -> Result<(), String> {
-        let Sent { way, generation, transfer, segment, ref token, intact } = *sent;
+        let Sent { way, generation, transfer, segment, ref source, ref carried, intact } = *sent;
         let link = self.network.link(way);
         let is_lost = !link.up || link.generation != generation;
         if is_lost || self.network.is_cut(way) || self.machines[at].incarnation != incarnation {
             return Ok(());
         }
-        self.check_served(way.from, (Slot(at as u16), transfer), token)?;
+        if let Some(token) = source {
+            self.check_served(way.from, (Slot(at as u16), transfer), token)?;
+        }
         let Some(agent) = &mut self.machines[at].agent else { return Ok(()) };
         let Some(ticket) = agent.accepts.get(&transfer) else { return Ok(()) };
         let landing = agent.landings.get_mut(ticket);
@@ -191,7 +226,7 @@ impl World {
             return Ok(());
         }
         if intact {
-            landing.segments.insert(segment, token.clone());
+            landing.segments.insert(segment, carried.clone());
         }
         self.give(at, Input::Node(Event::Arrived { transfer, segment, intact }))
     }
@@ -237,15 +272,26 @@ impl World {
         let Some(agent) = &mut self.machines[at].agent else { return Ok(()) };
         let landing = agent.landings.get_mut(&ticket).ok_or("an object without memory")?;
         let (id, birth) = (landing.id, landing.birth);
+        if !id.is_pooled() {
+            landing.segments.insert(0, Carried::Bytes(bytes.to_vec()));
+            return Ok(());
+        }
         let Content { data_bytes, .. } = landing.content;
         let attributes = bytes.strip_prefix(data_of(&id, birth, data_bytes).as_slice());
         let attributes = attributes.and_then(|rest| Attributes::decode(rest).ok());
         let Some(attributes) = attributes else {
             return Err(format!("{at} gets wrong bytes of {id} {birth:?}"));
         };
-        landing.segments.insert(0, Token { id, birth, attributes });
+        let parts = None;
+        landing.segments.insert(0, Carried::Copy(Token { id, birth, attributes, parts }));
         Ok(())
     }
+}
+
+/// Parts of a copy; `None` where it does not have them.
+pub(crate) fn pieces_of(token: &Token, sizes: &Sizes, spans: &[Span]) -> Option<Pieces> {
+    let is_there = spans.last().is_none_or(|last| last.end() <= sizes.data + sizes.metadata);
+    is_there.then(|| Pieces::of_spans(token.id, token.birth, spans))
 }
 
 /// What lies in the memory of an object.

@@ -4,8 +4,9 @@ use plasmon_cluster::Slot;
 use plasmon_pool::Mono;
 use plasmon_proto::message::{Access, Range, Reply, Request};
 use plasmon_proto::pool::{Call, Origin};
+use plasmon_proto::{Attributes, ObjectId};
 use plasmon_store::effect::SpillOrder;
-use plasmon_store::event::{Peer, ReadBack, SealLanded};
+use plasmon_store::event::{Peer, ReadBack, SealLanded, SealTarget};
 use plasmon_store::{ClientNo, Effect, Event, Ticket};
 
 use super::agents::{Purpose, Said};
@@ -23,6 +24,8 @@ pub(crate) enum Message {
     Agent(ClientNo, u64, Slot),
     Request(ClientNo, u64, Request),
     SealLanded(ClientNo, u64, SealLanded),
+    /// It seals an object of its own.
+    Seal(ClientNo, u64, ObjectId, Attributes),
     /// Its connection ended.
     Closed(ClientNo),
 }
@@ -88,7 +91,10 @@ impl World {
             Effect::Created(client, request, grant) => {
                 self.reply(at, client, request, Reply::Created(grant));
             }
-            Effect::CallAdoption(..) => {}
+            Effect::CallAdoption(client, call) => {
+                self.note(|| format!("store {at} says {call:?}"));
+                self.tell_agent(at, client, Said::Adoption(call));
+            }
             Effect::Call(client, call) => {
                 self.note_call(at, &call);
                 self.tell_agent(at, client, Said::Call(call));
@@ -175,7 +181,7 @@ impl World {
     pub(crate) fn hear_agent(&mut self, at: usize, message: Message) -> Result<(), String> {
         let machine = &self.machines[at];
         let event = match message {
-            Message::Connect(client) => Event::Connect(client, peer(client)),
+            Message::Connect(client) => Event::Connect(client, peer(client, client.0.into())),
             Message::Agent(client, request, slot) => {
                 Event::Agent(client, request, Origin { slot, boot: machine.boot })
             }
@@ -186,6 +192,10 @@ impl World {
                 let token = place.and_then(|(range, _)| machine.memory.read(&range));
                 let attributes = token.map(|token| token.attributes.clone());
                 Event::SealLanded(client, request, landed, attributes)
+            }
+            Message::Seal(client, request, id, attributes) => {
+                let target = SealTarget { id, target: id };
+                Event::Seal(client, request, target, Some(attributes))
             }
             Message::Closed(client) => {
                 let lent = machine.store.as_ref().is_some_and(|store| store.is_lent_to(client));
@@ -260,12 +270,17 @@ impl World {
         self.note(|| format!("store {at} starts, life {life}"));
         self.carry_out_all(at, effects)?;
         for number in 1..=CLIENTS {
-            let client = ClientNo(number);
-            self.feed(at, Event::Connect(client, peer(client)))?;
+            self.connect_client(at, ClientNo(number))?;
         }
         let ms = self.dice.below(20);
         self.after_ms(ms, What::Act(Act::StartAgent(at)));
         Ok(())
+    }
+
+    /// A client connects, in the session that it has.
+    pub(crate) fn connect_client(&mut self, at: usize, client: ClientNo) -> Result<(), String> {
+        let session = self.machines[at].session_of(client);
+        self.feed(at, Event::Connect(client, peer(client, session)))
     }
 
     pub(crate) fn resume_store(&mut self, at: usize) -> Result<(), String> {
@@ -282,9 +297,9 @@ impl World {
 }
 
 /// A client's process.
-pub(crate) fn peer(client: ClientNo) -> Peer {
+fn peer(client: ClientNo, session: u64) -> Peer {
     let is_agent = client.0 >= AGENTS;
     let name = if is_agent { "pool".to_owned() } else { format!("client {}", client.0) };
     let (pid, uid, access) = (1000 + client.0, 1, Access::ReadWrite);
-    Peer { pid, uid, name, access, channel: !is_agent, session: client.0.into() }
+    Peer { pid, uid, name, access, channel: !is_agent, session }
 }

@@ -5,16 +5,19 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 
 use plasmon_pool::record::Place;
 use plasmon_pool::{Birth, Envelope, Event as NodeEvent, Mono};
-use plasmon_proto::ObjectId;
 use plasmon_proto::message::Reply;
+use plasmon_proto::{Name, ObjectId};
 use plasmon_store::{ClientNo, Config, Event as StoreEvent};
 use plasmon_testkit::Random;
 
+use super::adopters::Adoptions;
 use super::agents::{Input, News, Said};
 use super::etcd::Etcd;
 use super::history::{History, OperationNo};
 use super::machine::Machine;
 use super::network::{Network, Way};
+use super::reads::Reads;
+use super::regions::RegionRuns;
 use super::seeds::Mutation;
 use super::serving::Sent;
 use super::stores::{Message, TierWork};
@@ -99,6 +102,7 @@ pub(crate) enum Act {
     Written { at: usize, life: u64, no: OperationNo },
     Unpin { at: usize, boot: u64, pin: u64 },
     GiveUp(usize, OperationNo),
+    EndRead(u64),
     Fault,
     StartMachine(usize),
     StartStore(usize),
@@ -134,7 +138,13 @@ pub(crate) struct World {
     pub(crate) free: Vec<ObjectId>,
     /// All ids.
     pub(crate) ids: Vec<ObjectId>,
+    pub(crate) names: BTreeMap<ObjectId, Name>,
+    pub(crate) reads: Reads,
+    pub(crate) region_runs: RegionRuns,
+    pub(crate) adoptions: Adoptions,
     pub(crate) mutation: Option<Mutation>,
+    /// When the faults stopped.
+    pub(crate) quiet_at: Mono,
     /// Whether machines refuse memory, and tiers fail, now and then.
     pub(crate) has_faults: bool,
     pub(crate) slow_ms: u64,
@@ -172,7 +182,12 @@ impl World {
             forgotten: BTreeSet::new(),
             free: Vec::new(),
             ids: Vec::new(),
+            names: BTreeMap::new(),
+            reads: Reads::new(seed),
+            region_runs: RegionRuns::new(seed),
+            adoptions: Adoptions::new(seed),
             mutation,
+            quiet_at: Mono(0),
             has_faults: true,
             slow_ms,
             bulk_loss,
@@ -346,11 +361,17 @@ impl World {
                 }
                 let ms = 5 + self.dice.below(100);
                 self.after_ms(ms, What::Act(Act::Client(at)));
-                if self.machines[at].store.is_some() { self.operate(at) } else { Ok(()) }
+                if self.machines[at].store.is_some() {
+                    self.operate(at)?;
+                    self.adopt_at_random(at)?;
+                }
+                self.read_at_random(at)?;
+                self.use_region_at_random(at)
             }
             Act::Written { at, life, no } => self.written(at, life, no),
             Act::Unpin { at, boot, pin } => self.unpin(at, boot, pin),
             Act::GiveUp(at, no) => self.give_up(at, no),
+            Act::EndRead(number) => self.end_read(number),
             Act::Fault => {
                 if faults {
                     let ms = 100 + self.dice.below(1_500);
