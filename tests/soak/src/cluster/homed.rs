@@ -18,6 +18,9 @@ const BATCH_MAX: u64 = 50;
 /// Objects that are remembered; when there are more, none are put.
 const OBJECTS_MAX: usize = 20_000;
 
+/// Objects of one gather.
+const GATHERED_MAX: usize = 60;
+
 /// Bytes of the largest.
 const BYTES_MAX: usize = 3_000;
 
@@ -53,6 +56,32 @@ impl Homed {
     /// A node died with its memory.
     pub(super) fn node_dies(&mut self) {
         self.objects.values_mut().for_each(|object| object.deaths += 1);
+    }
+
+    /// An object is there, or becomes one. It wants so many copies, and was accepted or not.
+    pub(super) fn add(
+        &mut self,
+        id: ObjectId,
+        (seed, bytes): (u64, usize),
+        copies: usize,
+        is_settled: bool,
+    ) {
+        let settled = is_settled.then(Instant::now);
+        let object = Object { seed, bytes, copies, settled, may_be_gone: false, deaths: 0 };
+        self.objects.insert(id, object);
+    }
+
+    /// Objects that are there, or were, with what they have.
+    pub(super) fn pick_some(&self, random: &mut Random) -> Vec<(ObjectId, u64, usize)> {
+        let count = random.size_below(GATHERED_MAX);
+        let picked = (0..count).filter_map(|_| self.pick(random));
+        let with_content = picked.map(|id| (id, self.objects[&id].seed, self.objects[&id].bytes));
+        with_content.collect()
+    }
+
+    /// Whether an object was there for certain at this time, and still is.
+    pub(super) fn is_certain(&self, id: &ObjectId, at: Instant) -> bool {
+        self.objects.get(id).is_some_and(|object| object.is_certain(at))
     }
 
     /// An object that is there, or was.
@@ -101,15 +130,7 @@ pub(super) fn put(shared: &Shared, client: &Client, random: &mut Random) -> Resu
         let (seed, bytes) = (random.word(), random.size_below(BYTES_MAX));
         let id = client.put(&pattern(seed, bytes), &options)?;
         ids.push(id);
-        let object = Object {
-            seed,
-            bytes,
-            copies: certain,
-            settled: waits.then(Instant::now),
-            may_be_gone: false,
-            deaths: 0,
-        };
-        lock(&shared.homed).objects.insert(id, object);
+        lock(&shared.homed).add(id, (seed, bytes), certain, waits);
     }
     if !waits && random.percent(50) {
         settle(shared, client, &ids)?;

@@ -10,6 +10,7 @@ use plasmon_testkit::{Random, pattern};
 
 use super::history::{History, NameNo, PutEnd, Token};
 use super::homed::{self, Homed};
+use super::parts;
 
 /// How many names there are.
 pub(super) const NAMES: usize = 24;
@@ -142,10 +143,12 @@ impl Worker<'_> {
     fn step(&mut self) {
         let Some(client) = self.client() else { return };
         let number = self.random.size_below(NAMES);
-        let code = match self.random.below(125) {
+        let code = match self.random.below(137) {
             100..110 => self.unnamed(&client, "put of objects without names", homed::put),
             110..120 => self.unnamed(&client, "get of an object without a name", homed::get),
-            120.. => self.unnamed(&client, "delete of an object without a name", homed::delete),
+            120..125 => self.unnamed(&client, "delete of an object without a name", homed::delete),
+            125..131 => self.unnamed(&client, "gather of objects without names", parts::gather),
+            131.. => self.unnamed(&client, "region", parts::region),
             0..35 => self.put(&client, number),
             35..55 => self.get(&client, number, None),
             55..80 => {

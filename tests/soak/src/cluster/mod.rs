@@ -8,7 +8,8 @@
 //!       History ◄── after each round, when all is up again: a look at everything (audit.rs)
 //! ```
 //!
-//! Clients put names, and objects without names, which the pool accepts later (homed.rs). An object
+//! Clients put names, and objects without names, which the pool accepts later (homed.rs), gather
+//! parts of them, and write regions that become such objects (parts.rs). An object
 //! that was acknowledged is there until it is deleted, unless as many nodes died with their memory
 //! as it had copies. Bytes are never wrong, a name never has two objects, nothing
 //! waits for ever, and no store keeps what no object needs.
@@ -19,6 +20,7 @@ mod history;
 mod homed;
 mod load;
 mod machine;
+mod parts;
 
 use std::path::PathBuf;
 use std::sync::Arc;
