@@ -50,7 +50,7 @@ impl Node {
             | Message::Drop { .. }
             | Message::Noted { .. }
             | Message::Release { .. } => {
-                self.order(now, epoch, message);
+                self.order(now, (from, epoch), message);
             }
             Message::Open { .. }
             | Message::Opened { .. }

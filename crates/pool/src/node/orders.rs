@@ -1,6 +1,6 @@
 //! What primaries tell a node about its copies.
 
-use plasmon_cluster::{Epoch, Map};
+use plasmon_cluster::{Epoch, Map, Slot};
 use plasmon_proto::ObjectId;
 
 use super::Node;
@@ -13,9 +13,10 @@ use crate::view::Context;
 
 impl Node {
     /// What the primary of an id tells a node that has or shall have a copy. One that led the
-    /// group before is not obeyed, nor one that knows a newer map: it says it again, but that a
-    /// copy may be evicted, which is not answered.
-    pub(super) fn order(&mut self, now: Mono, epoch: Epoch, message: Message) {
+    /// group before is not obeyed, nor one that knows a newer map: it says it again. That a copy may
+    /// be evicted is not answered and not said again, so the node that still leads is obeyed with
+    /// any map: what it says comes in order, and another one would have asked what is here.
+    pub(super) fn order(&mut self, now: Mono, (from, epoch): (Slot, Epoch), message: Message) {
         let (Message::Hold { id, .. }
         | Message::Publish { id, .. }
         | Message::Drop { id, .. }
@@ -25,8 +26,11 @@ impl Node {
             return;
         };
         let since = self.view.group(Map::group_of(&id)).since;
-        let is_repeated = !matches!(message, Message::Release { .. });
-        if epoch < since || is_repeated && epoch > self.view.epoch() {
+        let is_known = match message {
+            Message::Release { .. } => epoch >= since || self.view.primary_of(&id) == Some(from),
+            _ => (since..=self.view.epoch()).contains(&epoch),
+        };
+        if !is_known {
             return;
         }
         match message {
