@@ -124,6 +124,16 @@ impl History {
         })
     }
 
+    /// Whether an object with a home may end because there are too few other nodes for it: that is
+    /// as if it were deleted.
+    fn may_be_refused(&self, id: ObjectId) -> bool {
+        let is_spread = |record: &Record| match record.operation {
+            Operation::Put { placement, .. } => placement == CopyPlacement::Spread,
+            _ => false,
+        };
+        id.home().is_some() && self.of_id(id).any(is_spread)
+    }
+
     /// Births that exist at `begin` for certain, and are not deleted before `end`.
     pub(crate) fn certain(&self, id: ObjectId, begin: Mono, end: Mono) -> Option<Birth> {
         let certain = |(record, birth): (&Record, Birth)| {
@@ -165,7 +175,9 @@ impl History {
                         return wrong("exists, and no other object did");
                     }
                 }
-                Outcome::State(ObjectState::Deleted) if !self.may_be_deleted(id, Mono(0), *end) => {
+                Outcome::State(ObjectState::Deleted)
+                    if !self.may_be_refused(id) && !self.may_be_deleted(id, Mono(0), *end) =>
+                {
                     return wrong("deleted, and no client deleted it");
                 }
                 _ => {}
