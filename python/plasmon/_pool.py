@@ -87,7 +87,8 @@ class Place:
     may be copies), *lost* (no node has a copy), or *unreachable*: no node with a copy is up, or
     the pool cannot be asked now. ``record`` is the node that keeps the record. It says which
     ``holders`` keep the ``copies`` that were asked for, of which there are ``copies_min`` at least
-    before a put returns, and which other nodes may have one in their ``caches``. ``birth`` tells
+    before a put returns, and which other nodes may have one in their ``caches``. A cache
+    (``storage="cache"``) has no holders, and 0 copies. ``birth`` tells
     the object from others that had or will have its name. Without a record all but ``state`` and
     ``record`` is None or empty.
     """

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use plasmon_client::{
-    Ack, Code, ConnectOptions, CopyPlacement, Error, Filter, ObjectId, Policy, PutOptions,
-    StartOptions,
+    Ack, Code, ConnectOptions, CopyPlacement, Durability, Error, Filter, ObjectId, Policy,
+    PutOptions, StartOptions,
 };
 use plasmon_proto::limits::COPIES_MAX;
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -187,8 +187,9 @@ pub(crate) fn put_options(given: Option<&Bound<'_, PyDict>>) -> PyResult<PutOpti
             "pool" => options.pool = value.extract()?,
             "ack" if !none => options.ack = Some(ack(value.extract()?)?),
             "placement" => options.placement = placement(value.extract()?)?,
+            "storage" if !none => options.storage = Some(storage(value.extract()?)?),
             "durable" => durable |= value.extract::<bool>()?,
-            "id" | "name" | "members" | "copies" | "copies_min" | "ack" => {}
+            "id" | "name" | "members" | "copies" | "copies_min" | "ack" | "storage" => {}
             other => {
                 let text = format!("put() and create() take no argument '{other}'");
                 return Err(PyTypeError::new_err(text));
@@ -222,6 +223,14 @@ fn ack(given: &str) -> PyResult<Ack> {
 fn placement(given: &str) -> PyResult<CopyPlacement> {
     CopyPlacement::of_key(given).ok_or_else(|| {
         PyValueError::new_err(format!("a placement is \"local\" or \"spread\", found \"{given}\""))
+    })
+}
+
+/// What an object of a pool survives.
+fn storage(given: &str) -> PyResult<Durability> {
+    Durability::of_key(given).ok_or_else(|| {
+        let text = format!("a storage is \"memory\", \"cache\" or \"durable\", found \"{given}\"");
+        PyValueError::new_err(text)
     })
 }
 

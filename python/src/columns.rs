@@ -172,7 +172,8 @@ impl Columns {
         signature = (**options),
         text_signature = "($self, *, id=None, name=None, namespace='', metadata=b'', \
                           policy='keep', ttl=None, owned=False, copies=None, copies_min=None, \
-                          pool=False, ack=None, placement='local')"
+                          pool=False, ack=None, placement='local', \
+                          storage=None)"
     )]
     fn seal(&self, py: Python<'_>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Id> {
         let options = put_options(options)?;

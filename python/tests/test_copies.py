@@ -185,3 +185,23 @@ def test_a_placement_is_local_or_spread_and_for_objects_of_a_pool(store):
             store.put(b"x", name=NAME, placement=given)
     with pytest.raises(plasmon.Unsupported):
         store.put(b"x", name=NAME, placement="spread")
+
+
+def test_a_storage_is_memory_or_cache_and_for_objects_of_a_pool(store):
+    assert store.get(store.put(b"x", name="sales", storage="memory")) == b"x"
+    with pytest.raises(plasmon.BadRequest, match="only an object of a pool has a storage"):
+        store.put(b"x", storage="cache")
+    for options, word in [
+        ({"copies": 2}, "one copy"),
+        ({"placement": "spread"}, "on this node"),
+    ]:
+        with pytest.raises(plasmon.BadRequest, match=word):
+            store.put(b"x", name=NAME, storage="cache", **options)
+    with pytest.raises(plasmon.BadRequest, match="its storage is cache"):
+        store.put(b"x", name=NAME, storage="memory", policy="cache")
+    with pytest.raises(plasmon.Unsupported, match="do not exist yet"):
+        store.put(b"x", name=NAME, storage="durable")
+    with pytest.raises(ValueError, match='"memory", "cache" or "durable"'):
+        store.put(b"x", name=NAME, storage="keep")
+    with pytest.raises(plasmon.Unsupported, match="in none"):
+        store.put(b"x", name=NAME, storage="cache")

@@ -226,6 +226,7 @@ typedef struct plasmon_put_options {
     uint8_t pool;              /* 1: it belongs to the pool of the store, without a name */
     uint8_t ack;               /* PLASMON_ACK_ */
     int32_t placement;         /* of an object in a pool: PLASMON_PLACEMENT_ */
+    int32_t storage;           /* of an object in a pool: PLASMON_STORAGE_ */
 } plasmon_put_options;
 
 /* When a put of an object in a pool returns. */
@@ -236,6 +237,11 @@ typedef struct plasmon_put_options {
 /* Where the copies of an object in a pool are. */
 #define PLASMON_PLACEMENT_LOCAL 0  /* the first on this node, the others on other nodes */
 #define PLASMON_PLACEMENT_SPREAD 1 /* all on other nodes; this node's may then be evicted */
+
+/* What an object in a pool survives. */
+#define PLASMON_STORAGE_MEMORY 0  /* the loss of all nodes with a copy but one */
+#define PLASMON_STORAGE_CACHE 1   /* nothing: its one copy, on this node, may be evicted */
+#define PLASMON_STORAGE_DURABLE 2 /* PLASMON_UNSUPPORTED: there are no such objects yet */
 
 typedef struct plasmon_part {
     const void *data; /* may be null when there are no bytes */

@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_void};
 use std::ptr;
 use std::time::Duration;
 
-use plasmon_client::{Ack, Code, CopyPlacement, Policy, PutOptions, Result, Writer};
+use plasmon_client::{Ack, Code, CopyPlacement, Durability, Policy, PutOptions, Result, Writer};
 
 use crate::arguments::{
     array, array_mut, bad_request, borrow, clear_out, give, optional_text, options, take_back,
@@ -58,6 +58,7 @@ pub struct plasmon_put_options {
     pool: u8,
     ack: u8,
     placement: i32,
+    storage: i32,
 }
 
 impl Default for plasmon_put_options {
@@ -82,6 +83,7 @@ impl Default for plasmon_put_options {
             pool: 0,
             ack: 0,
             placement: 0,
+            storage: 0,
         }
     }
 }
@@ -129,6 +131,12 @@ pub(crate) unsafe fn put_options(pointer: *const plasmon_put_options) -> Result<
         1 => CopyPlacement::Spread,
         other => return Err(bad_request(format!("{other} is not a placement"))),
     };
+    let storage = match given.storage {
+        0 => None,
+        1 => Some(Durability::Cache),
+        2 => Some(Durability::Durable),
+        other => return Err(bad_request(format!("{other} is not a storage"))),
+    };
     Ok(PutOptions {
         id,
         name,
@@ -142,6 +150,7 @@ pub(crate) unsafe fn put_options(pointer: *const plasmon_put_options) -> Result<
         copies: given.copies,
         copies_min: given.copies_min,
         placement,
+        storage,
         ack,
         owned,
         strict,

@@ -211,6 +211,9 @@ fn the_constants_of_the_header_are_those_of_the_library() {
     for (name, value) in [("LOCAL", 0), ("SPREAD", 1)] {
         define(format!("PLASMON_PLACEMENT_{name}"), value);
     }
+    for (name, value) in [("MEMORY", 0), ("CACHE", 1), ("DURABLE", 2)] {
+        define(format!("PLASMON_STORAGE_{name}"), value);
+    }
     for (name, value) in [
         ("ABSENT", Standing::Absent),
         ("PENDING", Standing::Pending),

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::bail;
 use clap::{Parser, Subcommand, ValueEnum};
-use plasmon_client::{Ack, CopyPlacement, PutOptions};
+use plasmon_client::{Ack, CopyPlacement, Durability, PutOptions};
 use plasmon_proto::limits::COPIES_MAX;
 use plasmon_proto::{Name, Policy};
 
@@ -342,6 +342,26 @@ pub(crate) struct Retention {
     /// so that this node may evict its own.
     #[arg(long, value_name = "PLACEMENT", value_enum)]
     pub(crate) placement: Option<Placement>,
+    /// What an object of a pool survives: memory, the loss of nodes; cache, nothing, because its
+    /// one copy, on this node, may be evicted.
+    #[arg(long, value_name = "STORAGE", value_enum)]
+    pub(crate) storage: Option<Storage>,
+}
+
+/// What an object of a pool survives.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub(crate) enum Storage {
+    Memory,
+    Cache,
+}
+
+impl From<Storage> for Durability {
+    fn from(given: Storage) -> Self {
+        match given {
+            Storage::Memory => Self::Memory,
+            Storage::Cache => Self::Cache,
+        }
+    }
 }
 
 /// Where the copies of an object of a pool are.
@@ -368,18 +388,21 @@ fn copies() -> clap::builder::RangedI64ValueParser<u8> {
 impl Retention {
     /// The options to put an object of this name with.
     pub(crate) fn options(&self, name: &Name) -> anyhow::Result<PutOptions> {
-        let is_of_pool =
-            self.copies.is_some() || self.copies_min.is_some() || self.placement.is_some();
+        let is_of_pool = self.copies.is_some()
+            || self.copies_min.is_some()
+            || self.placement.is_some()
+            || self.storage.is_some();
         if is_of_pool && !name.is_pooled() {
             bail!(usage(format!(
-                "--copies, --copies-min and --placement are for objects of a pool, whose names \
-                 begin with @, and \"{name}\" does not"
+                "--copies, --copies-min, --placement and --storage are for objects of a pool, \
+                 whose names begin with @, and \"{name}\" does not"
             )));
         }
         Ok(PutOptions {
             copies: self.copies.unwrap_or_default(),
             copies_min: self.copies_min.unwrap_or_default(),
             placement: self.placement.map_or(CopyPlacement::Local, CopyPlacement::from),
+            storage: self.storage.map(Durability::from),
             name: Some(name.clone()),
             policy: if self.cache { Policy::Cache } else { Policy::Keep },
             replace: self.replace,
@@ -397,6 +420,7 @@ impl Retention {
             copies: self.copies.unwrap_or_default(),
             copies_min: self.copies_min.unwrap_or_default(),
             placement: self.placement.map_or(CopyPlacement::Local, CopyPlacement::from),
+            storage: self.storage.map(Durability::from),
             policy: if self.cache { Policy::Cache } else { Policy::Keep },
             ..PutOptions::default()
         }

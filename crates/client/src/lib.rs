@@ -158,7 +158,7 @@ pub use plasmon_shm::incarnation::Incarnation;
 
 pub use plasmon_proto::message::{Access, ClientInfo, Filter, Notice, Status};
 pub use plasmon_proto::object::{
-    CopyPlacement, Level, ObjectInfo, ObjectState, Policy, Sizes, Traits, tag,
+    CopyPlacement, Durability, Level, ObjectInfo, ObjectState, Policy, Sizes, Traits, tag,
 };
 pub use plasmon_proto::participation::Participation;
 pub use plasmon_proto::pool_admin::{

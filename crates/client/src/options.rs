@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use plasmon_proto::object::{CopyPlacement, Policy};
+use plasmon_proto::object::{CopyPlacement, Durability, Policy};
 use plasmon_proto::{Name, ObjectId};
 
 /// For how long the daemon may leave a question unanswered, unless the caller chooses. It answers
@@ -120,6 +120,10 @@ pub struct PutOptions {
     /// Of an object in a pool, where its copies are. With [`CopyPlacement::Spread`] those of other
     /// nodes count alone, and this node's may be evicted once they have theirs.
     pub placement: CopyPlacement,
+    /// Of an object in a pool, what it survives; `None` for [`Durability::Memory`], or for
+    /// [`Durability::Cache`] with [`Policy::Cache`]. A cache has one copy, on this node, which may
+    /// be evicted: then it ends on all nodes.
+    pub storage: Option<Durability>,
     /// When a put of an object in a pool returns; `None` for [`Ack::Copies`] if it has a name or is
     /// to have more than one copy, and else for [`Ack::Local`]. An object with a name is seen
     /// nowhere before the pool has accepted it, so [`Ack::Local`] is not for such.

@@ -16,6 +16,10 @@ use crate::options::{Ack, PutOptions};
 const COPIES: u8 = 2;
 const COPIES_UNNAMED: u8 = 1;
 
+/// Why an object with the class *durable* is refused.
+const NOT_DURABLE: &str = "durable objects, which outlive a loss of power, do not exist yet: leave \
+                           storage out; with copies other nodes of the pool keep the object";
+
 /// The parts of an object in the order in which they lie in memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Payload<'a> {
@@ -83,7 +87,9 @@ impl Plan {
             let error = Error::new(Code::TooLarge, doing).with_amounts(data, OBJECT_BYTES_MAX);
             chosen.into_iter().fold(error, Error::with_id)
         })?;
-        let traits = Traits { policy: options.policy, tag: options.tag, owned: options.owned };
+        let is_cache = pool.is_some_and(|pool| pool.class == Durability::Cache);
+        let policy = if is_cache { Policy::Cache } else { options.policy };
+        let traits = Traits { policy, tag: options.tag, owned: options.owned };
         let (replace, copies_min) = (options.replace, pool.map(|pool| pool.copies_min));
         let is_answered = settles || !is_homed && pool.is_some();
         let settles_members = is_answered && !options.members.is_empty();
@@ -123,7 +129,7 @@ fn pool_attributes(
     options: &PutOptions,
     chosen: Option<ObjectId>,
 ) -> Result<Option<PoolAttributes>> {
-    let PutOptions { copies, copies_min, policy, placement, .. } = *options;
+    let PutOptions { copies, copies_min, placement, .. } = *options;
     let refused = |code, detail| {
         let error = Error::new(code, doing).with_detail(detail);
         let error = chosen.into_iter().fold(error, Error::with_id);
@@ -152,7 +158,12 @@ fn pool_attributes(
     if copies > COPIES_MAX {
         return refused(Code::BadRequest, "an object of a pool has 1 to 8 copies");
     }
-    let copies = match (copies, is_named) {
+    let class = match class_of(options) {
+        Ok(Durability::Durable) => return refused(Code::Unsupported, NOT_DURABLE),
+        Ok(class) => class,
+        Err(detail) => return refused(Code::BadRequest, detail),
+    };
+    let copies = match (copies, is_named && class != Durability::Cache) {
         (0, true) => COPIES,
         (0, false) => COPIES_UNNAMED,
         (copies, _) => copies,
@@ -164,7 +175,6 @@ fn pool_attributes(
             "copies_min is larger than copies, which is 2 unless given, or 1 without a name",
         );
     }
-    let class = class_of(policy);
     let (origin, serial, owns_members) = (None, 0, options.owns_members);
     if !is_named {
         // Its id is never used again. What is as ever needs no attributes.
@@ -179,9 +189,30 @@ fn pool_attributes(
     Ok(Some(PoolAttributes { copies, copies_min, class, placement, origin, serial, owns_members }))
 }
 
+/// What an object of a pool is to survive.
+fn class_of(options: &PutOptions) -> std::result::Result<Durability, &'static str> {
+    let class = match (options.storage, options.policy) {
+        (Some(Durability::Cache), _) | (None, Policy::Cache) => Durability::Cache,
+        (Some(_), Policy::Cache) => {
+            return Err("an object with policy cache may be evicted: its storage is cache");
+        }
+        (Some(class), Policy::Keep) => class,
+        (None, Policy::Keep) => Durability::Memory,
+    };
+    if class == Durability::Cache && options.copies > 1 {
+        return Err("a cache has one copy, which may be evicted: leave copies out, or choose \
+                    storage memory");
+    }
+    if class == Durability::Cache && options.placement == CopyPlacement::Spread {
+        return Err("a cache has its copy on this node: leave placement out, or choose storage \
+                    memory");
+    }
+    Ok(class)
+}
+
 /// What the options of an object of one store ask for that a pool alone can do.
 fn of_a_pool_alone(options: &PutOptions) -> Option<&'static str> {
-    let PutOptions { copies, copies_min, ack, placement, .. } = *options;
+    let PutOptions { copies, copies_min, ack, placement, storage, .. } = *options;
     if copies > 0 || copies_min > 0 {
         return Some(
             "only an object of a pool has copies: its name begins with @, or it is put with pool",
@@ -198,17 +229,16 @@ fn of_a_pool_alone(options: &PutOptions) -> Option<&'static str> {
             "only an object of a pool says that it owns its members: put them with owned instead",
         );
     }
+    if storage.is_some_and(|class| class != Durability::Memory) {
+        return Some(
+            "only an object of a pool has a storage: its name begins with @, or it is put with \
+             pool. One of this store alone may be evicted with policy cache",
+        );
+    }
     ack.map(|_| {
         "only an object of a pool is acknowledged by it: its name begins with @, or it is put with \
          pool"
     })
-}
-
-fn class_of(policy: Policy) -> Durability {
-    match policy {
-        Policy::Keep => Durability::Memory,
-        Policy::Cache => Durability::Cache,
-    }
 }
 
 /// The attributes of a member of an object of a pool that is put with these options: it has as many
@@ -394,6 +424,37 @@ mod tests {
             let error = Plan::new("putting", 1, &options).unwrap_err();
             assert_eq!(error.code(), Code::BadRequest, "{options:?}");
         }
+    }
+
+    #[test]
+    fn a_cache_has_one_copy_on_its_node() {
+        let cache = PutOptions { storage: Some(Durability::Cache), ..PutOptions::default() };
+        let named = PutOptions { name: Name::new("", "@prod:x").ok(), ..cache.clone() };
+        let by_policy = PutOptions { storage: None, policy: Policy::Cache, ..named.clone() };
+        let unnamed = PutOptions { pool: true, ..cache.clone() };
+        for options in [named.clone(), by_policy.clone(), unnamed.clone()] {
+            let plan = Plan::new("putting", 1, &options).unwrap();
+            let pool = Attributes::decode(&plan.attributes).unwrap().pool.unwrap();
+            assert_eq!((pool.copies, pool.copies_min, pool.class), (1, 1, Durability::Cache));
+            assert_eq!(plan.traits.policy, Policy::Cache);
+        }
+        let (spread, memory) = (CopyPlacement::Spread, Some(Durability::Memory));
+        let refused = [
+            (PutOptions { copies: 2, ..named.clone() }, Code::BadRequest),
+            (PutOptions { copies: 2, ..unnamed }, Code::BadRequest),
+            (PutOptions { placement: spread, ..named.clone() }, Code::BadRequest),
+            (cache, Code::BadRequest),
+            (PutOptions { storage: memory, ..by_policy }, Code::BadRequest),
+            (PutOptions { storage: Some(Durability::Durable), ..named }, Code::Unsupported),
+        ];
+        for (options, code) in refused {
+            let error = Plan::new("putting", 1, &options).unwrap_err();
+            assert_eq!(error.code(), code, "{options:?}");
+        }
+        assert!(
+            Plan::new("putting", 1, &PutOptions { storage: memory, ..PutOptions::default() })
+                .is_ok()
+        );
     }
 
     #[test]

@@ -220,6 +220,9 @@ impl Directory {
         if led.is_active() && cx.view.may_decide(cx.now) {
             match led.record(&id).map(|record| record.state) {
                 Some(State::Pending) => commit::advance(led, cx, id),
+                Some(State::Live) if led.record(&id).is_some_and(counted::is_cache) => {
+                    end::advance_cache(led, cx, id);
+                }
                 Some(State::Live) => repair::advance(led, cx, id),
                 Some(State::Dead | State::Withdrawn) => end::advance(led, cx, id),
                 Some(State::Lost) | None => {

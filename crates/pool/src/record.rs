@@ -81,7 +81,7 @@ pub struct Found {
     pub birth: Birth,
     /// Its bytes.
     pub content: Content,
-    /// How many copies it should have.
+    /// How many copies it should have; of a cache, which no node keeps, none.
     pub copies: u8,
     /// With how many it is acknowledged when there are no more nodes for it.
     pub copies_min: u8,

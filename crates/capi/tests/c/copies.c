@@ -65,6 +65,21 @@ int main(void) {
     spread.struct_bytes = offsetof(plasmon_put_options, placement);
     assert(plasmon_put(store, "x", 1, &spread, NULL) == PLASMON_UNSUPPORTED);
 
+    /* What it survives. */
+    plasmon_put_options cache;
+    assert(plasmon_put_options_init(&cache) == PLASMON_OK);
+    assert(cache.storage == PLASMON_STORAGE_MEMORY);
+    cache.storage = PLASMON_STORAGE_CACHE;
+    assert(plasmon_put(store, "x", 1, &cache, NULL) == PLASMON_BAD_REQUEST);
+    assert(strstr(plasmon_error_message(), "storage") != NULL);
+    cache.name = "@prod:sales";
+    assert(plasmon_put(store, "x", 1, &cache, NULL) == PLASMON_UNSUPPORTED);
+    cache.copies = 2;
+    assert(plasmon_put(store, "x", 1, &cache, NULL) == PLASMON_BAD_REQUEST);
+    assert(strstr(plasmon_error_message(), "one copy") != NULL);
+    cache.storage = 3;
+    assert(plasmon_put(store, "x", 1, &cache, NULL) == PLASMON_BAD_REQUEST);
+
     /* A program of an earlier header does not know the last fields, whatever lies there. */
     plasmon_put_options options;
     assert(plasmon_put_options_init(&options) == PLASMON_OK);

@@ -130,8 +130,11 @@ fn begin(led: &mut Led, cx: &mut Context<'_>, request: Request) {
     cx.send(birth.slot, Message::Committed { id, birth, outcome });
 }
 
-/// Chooses holders for the copies that have none.
+/// Chooses holders for the copies that have none. A cache has its origin or ends.
 fn fill(led: &Led, cx: &Context<'_>, id: &ObjectId, record: &mut Record, work: &mut Work) {
+    if counted::is_cache(record) {
+        return;
+    }
     while record.holders.len() < HOLDERS_MAX && !counted::is_enough(cx, record, record.copies) {
         let chosen = holders::choose(cx, led.no, id, record, &work.refused);
         let Some(slot) = chosen else { return };
@@ -380,6 +383,8 @@ fn settle(led: &mut Led, cx: &mut Context<'_>, id: ObjectId) {
         led.work.remove(&id);
         // A node that has a copy without being a holder is asked to keep it.
         let is_cached = led.caches_of(&id).any(|slot| !cx.view.is_out(slot));
+        // A cache is not lost: it ends.
+        let is_cached = is_cached || counted::is_cache(&record);
         let state = if is_cached { State::Live } else { State::Lost };
         led.work.extend(is_cached.then(|| (id, Work::default())));
         led.put(cx, id, Record { state, holders: Vec::new(), ..record });
@@ -390,7 +395,7 @@ fn settle(led: &mut Led, cx: &mut Context<'_>, id: ObjectId) {
 pub(super) fn succeed(led: &mut Led, cx: &mut Context<'_>, id: ObjectId) {
     let Some(record) = led.record(&id).cloned() else { return };
     let (birth, content) = (record.birth, record.content);
-    let holders = record.holders.clone();
+    let (holders, is_cache) = (record.holders.clone(), counted::is_cache(&record));
     let is_promised = counted::is_enough(cx, &record, record.copies_min);
     if let Some(work) = led.work.get_mut(&id) {
         work.doubt = false;
@@ -411,7 +416,7 @@ pub(super) fn succeed(led: &mut Led, cx: &mut Context<'_>, id: ObjectId) {
             led.caches.entry(id).or_default().insert(slot);
         }
         let sources = sources.iter().take(SOURCES_MAX).copied().collect();
-        let keeps = holders.contains(&slot);
+        let keeps = holders.contains(&slot) && !is_cache;
         let answer = Answer::Found { birth, content, sources, keeps };
         cx.send(slot, Message::Answered { id, question, answer });
     }

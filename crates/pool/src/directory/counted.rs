@@ -2,7 +2,8 @@
 //!
 //! A node that drains serves what it has, and its copies do not count; so for a node of weight 0.
 //! Of an object that is spread the copy of its creator's node does not count either: it is let go
-//! once enough others are there, and is asked for again only when no other node is left to ask.
+//! once enough others are there, and is asked for again only when no other node is left to ask. Of
+//! a cache that copy alone counts, whatever becomes of its node.
 
 use plasmon_cluster::Slot;
 use plasmon_proto::pool::Keeping;
@@ -12,7 +13,16 @@ use crate::view::Context;
 
 /// Whether the copy of a node counts.
 pub(super) fn counts(cx: &Context<'_>, record: &Record, slot: Slot) -> bool {
-    cx.view.counts(slot) && uncounted_origin(record) != Some(slot)
+    match record.content.keeping {
+        Keeping::Local => cx.view.counts(slot),
+        Keeping::Spread => cx.view.counts(slot) && slot != record.birth.slot,
+        Keeping::Cache => slot == record.birth.slot,
+    }
+}
+
+/// Whether no node keeps a copy of an object: it lives as long as that of its creator's node.
+pub(super) fn is_cache(record: &Record) -> bool {
+    record.content.keeping == Keeping::Cache
 }
 
 /// The node where an object was made, if its copy there does not count.

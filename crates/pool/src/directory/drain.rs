@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use plasmon_cluster::{DrainReport, Left, Map, NodeState, Slot};
 use plasmon_proto::ObjectId;
 
-use crate::directory::counted::{counted, counted_live, counts};
+use crate::directory::counted::{counted, counted_live, counts, is_cache};
 use crate::directory::led::{Groups, Led, Work};
 use crate::limits::{DRAIN_EVERY_MS, DRAIN_OBJECTS_PER_MS, HOLDERS_MAX};
 use crate::message::Message;
@@ -129,6 +129,8 @@ fn is_needed(led: &Led, cx: &Context<'_>, id: &ObjectId, record: &Record, slot: 
         State::Pending => {
             is_holder && led.work.get(id).is_some_and(|work| work.doubt || work.inherited)
         }
+        // It goes with its node.
+        State::Live if is_cache(record) => false,
         State::Live if is_holder => has < usize::from(record.copies),
         State::Live => has == 0 && led.caches_of(id).any(|cache| cache == slot),
         State::Dead | State::Withdrawn | State::Lost => false,

@@ -7,8 +7,8 @@
 use plasmon_cluster::Slot;
 use plasmon_proto::ObjectId;
 
-use crate::directory::commit;
 use crate::directory::led::Led;
+use crate::directory::{commit, counted};
 use crate::message::{CommitOutcome, Message};
 use crate::record::{Birth, Content, Record, State};
 use crate::view::Context;
@@ -51,6 +51,21 @@ pub(super) fn received(
         None | Some(_) => return cx.send(from, Message::Deleted { id, birth }),
     }
     led.work.entry(id).or_default().deleters.insert(from);
+}
+
+/// Goes on with a cache, which ends with the copy of the node where it was made: as if it had been
+/// deleted, so that its id can be used again.
+pub(super) fn advance_cache(led: &mut Led, cx: &mut Context<'_>, id: ObjectId) {
+    let Some(record) = led.record(&id).cloned() else { return };
+    if record.holders.contains(&record.birth.slot) && cx.view.has_store_of(record.birth) {
+        led.work.remove(&id);
+        return;
+    }
+    let caches = led.caches.entry(id).or_default();
+    caches.extend(record.holders.iter().copied().chain([record.birth.slot]));
+    led.put(cx, id, Record { state: State::Dead, holders: Vec::new(), ..record });
+    led.work.entry(id).or_default();
+    advance(led, cx, id);
 }
 
 /// Goes on with an ended object as far as it can.
@@ -124,6 +139,8 @@ pub(super) fn gone(led: &mut Led, cx: &mut Context<'_>, from: Slot, id: ObjectId
                 commit::withdraw(led, cx, id, CommitOutcome::NotEnoughNodes);
             }
         }
+        // No other node is asked to hold a cache.
+        State::Pending if counted::is_cache(&record) => {}
         State::Pending => {
             led.work.entry(id).or_default().missing.insert(from);
         }

@@ -5,6 +5,7 @@ use plasmon_proto::ObjectId;
 use plasmon_proto::pool_admin::Standing;
 
 use crate::config::Mutation;
+use crate::directory::counted;
 use crate::directory::led::Led;
 use crate::limits::SOURCES_MAX;
 use crate::message::{Answer, Message, QuestionNo};
@@ -83,11 +84,17 @@ fn place(led: &Led, cx: &Context<'_>, id: &ObjectId) -> Option<Place> {
     holders.retain(|slot| unconfirmed.is_none_or(|nodes| nodes.contains(slot)));
     // What a node had that was forgotten is of no use.
     let is_cache = |slot: &Slot| !holders.contains(slot) && cx.view.map().node(*slot).is_some();
-    let caches = match unconfirmed {
+    let mut caches: Vec<Slot> = match unconfirmed {
         Some(nodes) => nodes.iter().copied().filter(is_cache).collect(),
         None => led.caches_of(id).filter(is_cache).collect(),
     };
-    let Record { birth, content, copies, copies_min, .. } = *record;
+    let Record { birth, content, mut copies, mut copies_min, .. } = *record;
+    if counted::is_cache(record) {
+        // No node keeps a copy of it.
+        (copies, copies_min) = (0, 0);
+        caches.extend(std::mem::take(&mut holders));
+        caches.sort_unstable();
+    }
     let found = Found { birth, content, copies, copies_min, holders, caches };
     Some(Place { standing, found: Some(found), primary })
 }
@@ -122,7 +129,7 @@ fn answer(led: &Led, cx: &Context<'_>, from: Slot, id: &ObjectId) -> Option<Answ
             let is_there = !sources.is_empty();
             sources.truncate(SOURCES_MAX);
             let (birth, content) = (record.birth, record.content);
-            let keeps = record.holders.contains(&from);
+            let keeps = record.holders.contains(&from) && !counted::is_cache(record);
             is_there.then_some(Answer::Found { birth, content, sources, keeps })
         }
         State::Lost => Some(Answer::Lost(record.birth)),

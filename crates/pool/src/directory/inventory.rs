@@ -11,7 +11,7 @@ use plasmon_proto::ObjectId;
 use plasmon_proto::pool::Keeping;
 
 use crate::directory::led::Led;
-use crate::directory::{commit, drain};
+use crate::directory::{commit, counted, drain};
 use crate::message::{CopyEntry, Message, Standing};
 use crate::record::{Birth, Record, State};
 use crate::view::Context;
@@ -79,9 +79,9 @@ fn reconcile(led: &mut Led, cx: &mut Context<'_>, from: Slot, copy: CopyEntry) {
             led.note_unrecorded(from, standing);
             // It was deleted, or never acknowledged.
             cx.send(from, Message::Drop { id, birth, existed: visible });
-        } else if visible {
+        } else if visible && may_adopt(cx, from, &copy) {
             adopt(led, cx, from, copy);
-        } else if standing == Standing::Held {
+        } else if standing == Standing::Held || visible {
             led.hidden.insert((id, from), copy);
         }
         return;
@@ -145,7 +145,7 @@ fn has_live(led: &mut Led, cx: &mut Context<'_>, from: Slot, record: &Record, co
         if kept {
             drain::keeps_beyond(led, cx, id, from);
         }
-    } else if !kept && standing != Standing::Arriving {
+    } else if !kept && standing != Standing::Arriving && !counted::is_cache(record) {
         // It came as a cached copy, and its store started again.
         let (sources, live) = (Vec::new(), true);
         cx.send(from, Message::Hold { id, birth, content, sources, live });
@@ -162,10 +162,21 @@ fn adopt_hidden(led: &mut Led, cx: &mut Context<'_>) {
     for ((id, from), copy) in std::mem::take(&mut led.hidden) {
         if led.record(&id).is_some() {
             reconcile(led, cx, from, copy);
+        } else if copy.content.keeping == Keeping::Cache {
+            // The copy of its creator's node is gone, so it has ended.
+            let (birth, existed) = (copy.birth, copy.standing == Standing::Committed);
+            cx.send(from, Message::Drop { id, birth, existed });
         } else if !cx.view.has_store_of(copy.birth) || may_let_go(cx, &copy) {
             adopt(led, cx, from, copy);
         }
     }
+}
+
+/// Whether an object exists because this copy does. A cache does only with that of the node where
+/// it was made, which may be shown later.
+fn may_adopt(cx: &Context<'_>, from: Slot, copy: &CopyEntry) -> bool {
+    let is_own = copy.birth.slot == from && cx.view.has_store_of(copy.birth);
+    copy.content.keeping != Keeping::Cache || is_own
 }
 
 /// Whether the node where an object was made may have evicted it.
@@ -177,7 +188,8 @@ fn may_let_go(cx: &Context<'_>, copy: &CopyEntry) -> bool {
 fn adopt(led: &mut Led, cx: &mut Context<'_>, from: Slot, copy: CopyEntry) {
     let CopyEntry { id, birth, content, .. } = copy;
     let (copies, copies_min, state) = (1, 1, State::Live);
-    let holders = Vec::new();
+    // A cache is not kept: its node is not asked for anything.
+    let holders = if content.keeping == Keeping::Cache { vec![from] } else { Vec::new() };
     let record = Record { birth, content, copies, copies_min, holders, state };
     found_again(led, cx, from, id, record);
 }

@@ -2,6 +2,7 @@
 
 use plasmon_cluster::{Epoch, Map, Slot};
 use plasmon_proto::ObjectId;
+use plasmon_proto::pool::Keeping;
 
 use super::Node;
 use crate::event::{Class, Refusal, Told};
@@ -56,6 +57,7 @@ impl Node {
         let is_own = birth.slot == self.view.me() && birth.boot == self.view.config.boot;
         let outcome = match (self.copies.get(&id), self.pulls.get(&id)) {
             (Some(copy), _) if copy.birth == birth => {
+                let is_cache = copy.content.keeping == Keeping::Cache;
                 let (kept, is_sealing) = (copy.kept, self.copies.is_sealing(&id));
                 if wish.visible {
                     self.copies.publish(&mut self.out, id, birth);
@@ -64,6 +66,8 @@ impl Node {
                     // It is answered when the store has sealed it.
                     (true, true) => return,
                     (true, false) if id.home().is_some() => HoldOutcome::Held,
+                    // It may be evicted.
+                    (false, _) if is_cache => HoldOutcome::Held,
                     // The store may just have evicted it.
                     _ => return self.out.tell(Told::Keep { id, birth }),
                 }

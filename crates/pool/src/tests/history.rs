@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use plasmon_proto::ObjectId;
+use plasmon_proto::pool::Keeping;
 
 use crate::event::{Fate, Refusal};
 use crate::record::{Birth, Content};
@@ -27,6 +28,11 @@ impl Operation {
         match *self {
             Self::Put { id, .. } | Self::Get { id, .. } | Self::Delete { id } => id,
         }
+    }
+
+    /// Whether it puts an object that may be evicted at any time, and ends then.
+    fn is_cache(&self) -> bool {
+        matches!(self, Self::Put { content, .. } if content.keeping == Keeping::Cache)
     }
 }
 
@@ -105,6 +111,9 @@ impl History {
             _ => None,
         };
         let certain = |(entry, birth): (&Entry, Birth)| {
+            if entry.operation.is_cache() {
+                return None;
+            }
             let homed = id.home().is_some();
             let seen = if homed { acknowledged(entry) } else { self.first_seen(id, birth) };
             let exists = seen? < begin && !self.may_be_deleted(id, entry.begin, end);
@@ -151,7 +160,8 @@ impl History {
                     }
                 }
                 Outcome::Fate(Fate::Deleted) => {
-                    if !self.may_be_deleted(id, Mono(0), *end) {
+                    let may_be_evicted = self.puts(id).any(|(put, _)| put.operation.is_cache());
+                    if !may_be_evicted && !self.may_be_deleted(id, Mono(0), *end) {
                         return wrong("deleted, and no client deleted it");
                     }
                 }
@@ -200,6 +210,9 @@ impl History {
     fn check_exclusive(&self, id: ObjectId, entry: &Entry) -> Result<(), String> {
         for (before, birth) in self.puts(id).filter(|(_, birth)| Some(*birth) != entry.birth) {
             let Some((end, Outcome::Put(Ok(())))) = &before.end else { continue };
+            if before.operation.is_cache() {
+                continue;
+            }
             let Some((own_end, _)) = &entry.end else { continue };
             if *end < entry.begin && !self.may_be_deleted(id, before.begin, *own_end) {
                 return Err(format!("put over {birth:?}, which was not deleted: {entry:?}"));

@@ -1,5 +1,6 @@
 //! Tests of a whole node and of many.
 
+mod caches;
 mod checksums;
 mod drains;
 mod history;

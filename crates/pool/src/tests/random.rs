@@ -205,11 +205,22 @@ impl World {
     fn put(&mut self, at: usize, id: ObjectId) -> Result<(), String> {
         let data_bytes: u64 = self.dice.pick(&[0, 100, 1 << 20, 3_000_000, 9_000_000]);
         let metadata_bytes = if data_bytes.is_multiple_of(1_000) { 700 } else { 0 };
-        let keeping = self.dice.pick(&[Keeping::Local, Keeping::Local, Keeping::Spread]);
+        let keeping = self.dice.pick(&[
+            Keeping::Local,
+            Keeping::Local,
+            Keeping::Local,
+            Keeping::Spread,
+            Keeping::Spread,
+            Keeping::Cache,
+        ]);
         let content = Content { data_bytes, metadata_bytes, keeping, ..Content::default() };
         let copies = self.dice.pick(&[1, 2, 2, 3]);
         let copies_min = 1 + self.dice.below(u64::from(copies)) as u8;
         let copies_min = copies_min.min(2);
+        let (copies, copies_min) = match keeping {
+            Keeping::Cache => (1, 1),
+            Keeping::Local | Keeping::Spread => (copies, copies_min),
+        };
         self.begin(at, Operation::Put { id, content, copies, copies_min }).map(|_| ())
     }
 
@@ -437,6 +448,7 @@ impl World {
         }
         self.check_reads()?;
         self.check_regions()?;
+        self.check_caches()?;
         for ((id, birth), kept) in &self.acknowledged {
             let wiped = self.history.wiped.contains_key(id);
             if wiped || self.history.certain(*id, Mono(u64::MAX), Mono(u64::MAX)) != Some(*birth) {
@@ -447,6 +459,25 @@ impl World {
                 let may_let_go = self.drained_ever.contains(at);
                 if machine.boot == *boot && !machine.store.has(id, *birth) && !may_let_go {
                     return Err(format!("{at} dropped {id} {birth:?}, which was acknowledged"));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl World {
+    /// A cache ends with the copy of the node where it was made, and no node keeps it.
+    fn check_caches(&self) -> Result<(), String> {
+        for machine in &self.machines {
+            for (id, object) in &machine.store.objects {
+                let (at, birth) = (machine.index, object.birth);
+                let is_cache = object.content.keeping == Keeping::Cache;
+                if is_cache && object.keep {
+                    return Err(format!("{at} keeps {id} {birth:?}, which is a cache"));
+                }
+                if is_cache && !self.machines[usize::from(birth.slot.0)].store.has(id, birth) {
+                    return Err(format!("{at} has {id} {birth:?}, which has ended"));
                 }
             }
         }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use plasmon_proto::ObjectId;
+use plasmon_proto::pool::Keeping;
 
 use crate::event::{Call, Class, Effect, Event, Fate, Refusal, Ticket, Told};
 use crate::record::{Birth, Content};
@@ -207,13 +208,13 @@ impl Store {
         self.next_serial += 1;
         let serial = self.next_serial;
         let birth = Birth { slot, boot, serial };
-        let (visible, keep) = (id.home().is_some(), true);
+        let (visible, keep) = (id.home().is_some(), content.keeping != Keeping::Cache);
         let pending = Some((no, copies, copies_min));
         let token = (id, birth);
         let object = Object { birth, content, token, visible, keep, pending };
         self.objects.insert(id, object);
         self.made.push((no, id, birth));
-        calls.push(if visible {
+        calls.push(if visible && keep {
             Call::CommitKept { id, serial, content, copies, copies_min }
         } else {
             Call::Commit { id, serial, content, copies, copies_min }
@@ -476,7 +477,11 @@ impl Store {
             match object.pending {
                 Some((_, copies, copies_min)) if id.home().is_some() => {
                     let serial = birth.serial;
-                    calls.push(Call::CommitKept { id, serial, content, copies, copies_min });
+                    calls.push(if object.keep {
+                        Call::CommitKept { id, serial, content, copies, copies_min }
+                    } else {
+                        Call::Commit { id, serial, content, copies, copies_min }
+                    });
                 }
                 _ => calls.push(Call::Has { id, birth, content, visible, kept: object.keep }),
             }

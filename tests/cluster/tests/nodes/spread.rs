@@ -1,10 +1,10 @@
-//! Objects whose copies are on other nodes than their writer's.
+//! Objects whose copies are on other nodes than their writer's, and caches.
 
-use plasmon_client::{Code, CopyPlacement, PutOptions};
+use plasmon_client::{Code, CopyPlacement, Durability, PutOptions};
 use plasmon_testkit::{pattern, until};
 
 use crate::named;
-use crate::node::{LONG, Node, nodes};
+use crate::node::{LONG, NOW, Node, nodes};
 
 const SPREAD: CopyPlacement = CopyPlacement::Spread;
 
@@ -45,6 +45,20 @@ fn what_is_spread_is_kept_by_others_and_may_be_evicted_by_its_writer() {
     for id in [&id, &homed] {
         assert!(client.get(id, LONG).unwrap().data() == data, "from another node");
     }
+
+    // A cache has one copy, and ends with it.
+    let cache = PutOptions { storage: Some(Durability::Cache), ..named("@prod:cache", 0) };
+    let cached = client.put(&data, &cache).unwrap();
+    assert!(nodes[1].client.get(&cached, LONG).unwrap().data() == data);
+    assert_eq!(places(&nodes[2], &cached).0, [""; 0]);
+    client.evict(64 << 20).unwrap();
+    for node in &nodes {
+        until("it has ended", || {
+            let error = node.client.get(&cached, NOW).err();
+            error.is_some_and(|error| [Code::Absent, Code::Deleted].contains(&error.code()))
+        });
+    }
+    until("its name is free", || nodes[2].client.put(&data, &cache).is_ok());
 
     // What a node without weight puts is kept by others, too.
     let light = Node::start(&etcd, "node3", &["--pool-weight", "0"]);

@@ -34,7 +34,11 @@ fn rows(place: &ObjectPlace) -> Vec<(&'static str, String)> {
         let has = found.holders.len();
         rows.push(("size", bytes(size)));
         rows.push(("made on", found.origin.clone()));
-        rows.push(("copies", format!("{has} of {}, {} at least", found.copies, found.copies_min)));
+        let copies = match found.copies {
+            0 => "none is kept: it is a cache".to_owned(),
+            copies => format!("{has} of {copies}, {} at least", found.copies_min),
+        };
+        rows.push(("copies", copies));
         rows.push(("kept on", list(&found.holders)));
         rows.push(("cached", list(&found.caches)));
     }
