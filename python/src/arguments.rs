@@ -179,6 +179,7 @@ pub(crate) fn put_options(given: Option<&Bound<'_, PyDict>>) -> PyResult<PutOpti
             "ttl" => options.ttl = seconds(value.extract()?)?,
             "members" if !none => options.members = many_ids(&value, "")?,
             "owned" => options.owned = value.extract()?,
+            "owns_members" => options.owns_members = value.extract()?,
             "strict" => options.strict = value.extract()?,
             "replace" => options.replace = value.extract()?,
             "tag" => options.tag = value.extract()?,

@@ -346,9 +346,9 @@ impl Store {
     /// node may evict its own once they have theirs. `storage` is "memory", or "cache" for an
     /// object with one copy, on this node, which may be evicted: then it ends on all nodes. An
     /// object of a pool has no `ttl` and is not replaced; its `members` are objects of the pool
-    /// without names, which it has accepted and which are here, and they are not kept for it.
-    /// `durable` is for objects that outlive a loss of power, which do not exist yet: with it every
-    /// put raises Unsupported.
+    /// without names, which it has accepted and which are here, and they are not kept for it; with
+    /// `owns_members` they are deleted when it is. `durable` is for objects that outlive a loss of
+    /// power, which do not exist yet: with it every put raises Unsupported.
     ///
     /// With `pool` an object without a name belongs to the pool, too: other nodes get it by its id.
     /// One node keeps it unless `copies` says more. It is seen at once, and put() does not wait for
@@ -362,9 +362,9 @@ impl Store {
     #[pyo3(
         signature = (value, **options),
         text_signature = "($self, value, *, id=None, name=None, namespace='', metadata=b'', \
-                          policy='keep', ttl=None, members=None, owned=False, strict=False, tag=0, \
-                          replace=False, copies=None, copies_min=None, pool=False, ack=None, \
-                          placement='local', storage=None, \
+                          policy='keep', ttl=None, members=None, owned=False, owns_members=False, \
+                          strict=False, tag=0, replace=False, copies=None, copies_min=None, \
+                          pool=False, ack=None, placement='local', storage=None, \
                           durable=False, as_=None)"
     )]
     fn put(&self, value: &Bound<'_, PyAny>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Id> {
@@ -379,9 +379,9 @@ impl Store {
         name = "create",
         signature = (nbytes, **options),
         text_signature = "($self, nbytes, *, id=None, name=None, namespace='', metadata=b'', \
-                          policy='keep', ttl=None, members=None, owned=False, strict=False, tag=0, \
-                          replace=False, copies=None, copies_min=None, pool=False, ack=None, \
-                          placement='local', storage=None, \
+                          policy='keep', ttl=None, members=None, owned=False, owns_members=False, \
+                          strict=False, tag=0, replace=False, copies=None, copies_min=None, \
+                          pool=False, ack=None, placement='local', storage=None, \
                           durable=False)"
     )]
     fn create_object(

@@ -216,3 +216,19 @@ def test_a_table_outlives_the_node_where_it_was_built(nodes):
     settles(is_deleted)
     del found
     settles(lambda: not members(nodes.two))
+
+
+@pytest.mark.parametrize("owns_members", [False, True])
+def test_members_end_with_a_composite_that_owns_them_alone(nodes, owns_members):
+    parts = [nodes.one.put(b"a part %d" % at, pool=True, ack="copies") for at in range(3)]
+    options = {"members": parts, "owns_members": owns_members}
+    whole = nodes.one.put(b"the whole", name="@parts:whole", copies=1, **options)
+    assert nodes.two.get(whole) == b"the whole"
+    nodes.two.delete(whole)
+    if not owns_members:
+        assert [nodes.two.get(part) for part in parts] == [b"a part 0", b"a part 1", b"a part 2"]
+        nodes.two.delete(parts)
+    settles(lambda: not any(nodes.one.contains(part) for part in parts))
+    for part in parts:
+        with pytest.raises((plasmon.Absent, plasmon.Deleted)):
+            nodes.two.get(part, timeout=0)

@@ -227,6 +227,7 @@ typedef struct plasmon_put_options {
     uint8_t ack;               /* PLASMON_ACK_ */
     int32_t placement;         /* of an object in a pool: PLASMON_PLACEMENT_ */
     int32_t storage;           /* of an object in a pool: PLASMON_STORAGE_ */
+    int32_t owns_members;      /* of an object in a pool, 1: its members are deleted when it is */
 } plasmon_put_options;
 
 /* When a put of an object in a pool returns. */

@@ -59,6 +59,7 @@ pub struct plasmon_put_options {
     ack: u8,
     placement: i32,
     storage: i32,
+    owns_members: i32,
 }
 
 impl Default for plasmon_put_options {
@@ -84,6 +85,7 @@ impl Default for plasmon_put_options {
             ack: 0,
             placement: 0,
             storage: 0,
+            owns_members: 0,
         }
     }
 }
@@ -145,7 +147,7 @@ pub(crate) unsafe fn put_options(pointer: *const plasmon_put_options) -> Result<
         tag: given.tag,
         ttl,
         members,
-        owns_members: false,
+        owns_members: given.owns_members != 0,
         pool: given.pool != 0,
         copies: given.copies,
         copies_min: given.copies_min,

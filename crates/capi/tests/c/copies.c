@@ -58,6 +58,13 @@ int main(void) {
     spread.placement = PLASMON_PLACEMENT_SPREAD;
     assert(plasmon_put(store, "x", 1, &spread, NULL) == PLASMON_BAD_REQUEST);
     assert(strstr(plasmon_error_message(), "placement") != NULL);
+
+    /* Whether its members are deleted with it. */
+    plasmon_put_options owner;
+    assert(plasmon_put_options_init(&owner) == PLASMON_OK);
+    owner.owns_members = 1;
+    assert(plasmon_put(store, "x", 1, &owner, NULL) == PLASMON_BAD_REQUEST);
+    assert(strstr(plasmon_error_message(), "owns its members") != NULL);
     spread.name = "@prod:sales";
     assert(plasmon_put(store, "x", 1, &spread, NULL) == PLASMON_UNSUPPORTED);
     spread.placement = 2;

@@ -14,9 +14,9 @@ use crate::view::Context;
 
 impl Node {
     /// What the primary of an id tells a node that has or shall have a copy. One that led the
-    /// group before is not obeyed, nor one that knows a newer map: it says it again. That a copy may
-    /// be evicted is not answered and not said again, so the node that still leads is obeyed with
-    /// any map: what it says comes in order, and another one would have asked what is here.
+    /// group before is not obeyed, nor one that knows a newer map: it says it again. That a copy
+    /// may be evicted is not answered and not said again, so the node that still leads is obeyed
+    /// with any map: what it says comes in order, and another one would have asked what is here.
     pub(super) fn order(&mut self, now: Mono, (from, epoch): (Slot, Epoch), message: Message) {
         let (Message::Hold { id, .. }
         | Message::Publish { id, .. }
