@@ -304,23 +304,8 @@ class _Columns:
     def append_nulls(self, count: int, at: int) -> None: ...
     def counts(self, at: int) -> tuple[int, int, int]: ...
     def snapshot(self) -> Capsule: ...
-    def seal(
-        self,
-        *,
-        id: _Id | None = None,
-        name: str | None = None,
-        namespace: str = "",
-        metadata: Bytes = b"",
-        policy: _Policy = "keep",
-        ttl: float | None = None,
-        owned: bool = False,
-        copies: int | None = None,
-        copies_min: int | None = None,
-        pool: bool = False,
-        ack: Literal["copies", "local"] | None = None,
-        placement: Literal["local", "spread"] = "local",
-        storage: Literal["memory", "cache", "durable"] | None = None,
-    ) -> ObjectId: ...
+    # `_columns.py` has its arguments.
+    def seal(self, **options: Any) -> ObjectId: ...
     def abort(self) -> None: ...
     @property
     def aborted(self) -> bool: ...

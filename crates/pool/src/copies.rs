@@ -5,6 +5,7 @@ use std::ops::Bound;
 
 use plasmon_cluster::Slot;
 use plasmon_proto::ObjectId;
+use plasmon_proto::pool::Keeping;
 
 use crate::event::Told;
 use crate::outbox::Outbox;
@@ -86,6 +87,15 @@ impl Copies {
         let (was_visible, kept) = before.unwrap_or_default();
         let visible = id.home().is_some() || was_visible;
         self.insert(id, Copy { birth, content, visible, kept });
+    }
+
+    /// The commit of what was put here has succeeded. The store keeps it until it is told otherwise,
+    /// also where the records were made again without this node; of an id with a home it says so.
+    pub(crate) fn committed(&mut self, id: &ObjectId, birth: Birth) {
+        let copy = self.by_id.get_mut(id).filter(|copy| copy.birth == birth);
+        if let Some(copy) = copy.filter(|_| id.home().is_none()) {
+            copy.kept |= copy.content.keeping != Keeping::Cache;
+        }
     }
 
     pub(crate) fn get(&self, id: &ObjectId) -> Option<&Copy> {

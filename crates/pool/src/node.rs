@@ -434,7 +434,10 @@ impl Node {
         self.out.tell(Told::Committed { id, serial, result });
         self.notices.committed(context!(self, now), id, birth, result.is_ok());
         match result {
-            Ok(()) => self.copies.publish(&mut self.out, id, birth),
+            Ok(()) => {
+                self.copies.publish(&mut self.out, id, birth);
+                self.copies.committed(&id, birth);
+            }
             Err(refusal) => {
                 if refusal != Refusal::Unreachable {
                     self.refusals.note(id, birth);
