@@ -89,8 +89,9 @@ impl Copies {
         self.insert(id, Copy { birth, content, visible, kept });
     }
 
-    /// The commit of what was put here has succeeded. The store keeps it until it is told otherwise,
-    /// also where the records were made again without this node; of an id with a home it says so.
+    /// The commit of what was put here has succeeded. The store keeps it until it is told
+    /// otherwise, also where the records were made again without this node; of an id with a home it
+    /// says so.
     pub(crate) fn committed(&mut self, id: &ObjectId, birth: Birth) {
         let copy = self.by_id.get_mut(id).filter(|copy| copy.birth == birth);
         if let Some(copy) = copy.filter(|_| id.home().is_none()) {

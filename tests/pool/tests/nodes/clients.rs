@@ -377,8 +377,8 @@ impl World {
         let question = Until::Question;
         let again = match state {
             ObjectState::Sealed => Some(until),
-            // It gives up after a minute, which is longer than a run, or when a wait for it ends early:
-            // there is no room.
+            // It gives up after a minute, which is longer than a run, or when a wait for it ends
+            // early: there is no room.
             ObjectState::Spilled
                 if given == question && (until == question || until.is_past(now)) =>
             {
