@@ -408,7 +408,7 @@ fn a_store_ends_with_its_last_client_while_its_pool_daemon_is_connected() {
 #[test]
 fn a_pool_daemon_that_does_not_end_by_itself_is_killed() {
     let script = "trap '' TERM; echo $$ > $FOLDER/made; mv $FOLDER/made $FOLDER/lines; \
-                  while :; do sleep 600; done";
+                  while :; do sleep 1; done";
     let desk = start_with(script);
     until("it is started", || !lines(&desk).is_empty());
     let alive = process(lines(&desk)[0].parse().unwrap());

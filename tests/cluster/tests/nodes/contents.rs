@@ -91,6 +91,8 @@ fn a_copy_that_is_damaged_in_memory_is_named_by_every_node() {
     let cached = nodes.iter().map(|node| node.client.get(&objects[5].0, LONG).unwrap());
     drop(cached.collect::<Vec<_>>());
     for node in &nodes {
+        // A pool daemon hears of a cached copy a moment after its readers.
+        until("the pool daemons know of every copy", || compare(node).copies >= 19);
         let found = compare(node);
         assert!(found.is_right(), "{found:?}");
         // Those with several copies, with the one without a name; of one there is one copy.
