@@ -130,7 +130,9 @@ TESTS = [
     Suite(
         "rust",
         "every crate, with the stress test of several processes",
-        cargo("test", "-q", "--no-fail-fast", "--workspace", *EXCLUDED, *excluded(NODES)),
+        cargo(
+            "test", "-q", "--no-fail-fast", "--workspace", *EXCLUDED, *excluded(NODES), "--tests"
+        ),
         lane=1,
     ),
     Suite(
@@ -150,18 +152,22 @@ TESTS = [
         },
         lane=2,
     ),
+    # These link libraries that another build, with other features, may be writing just then.
+    Suite(
+        "doctests",
+        "the examples in the documentation of every crate",
+        cargo("test", "-q", "--no-fail-fast", "--workspace", *EXCLUDED, "--doc"),
+    ),
     Suite(
         "emulated",
         "the stress test of several processes on an emulated AArch64",
         ["scripts/aarch64.sh", "stress"],
-        lane=2,
     ),
-    Suite("c", "the C and C++ programs", cargo("test", "-q", "-p", "plasmon-capi"), lane=2),
+    Suite("c", "the C and C++ programs", cargo("test", "-q", "-p", "plasmon-capi")),
     Suite(
         "asan",
         "the same under AddressSanitizer, with leaks and undefined behaviour",
         ["scripts/sanitize.sh", "address"],
-        lane=2,
     ),
     LICENCES,
     Suite(
