@@ -5,6 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use plasmon_cluster::{Epoch, Slot};
 use plasmon_proto::ObjectId;
 
+#[cfg(test)]
+use crate::directory::Directory;
+#[cfg(test)]
+use crate::record::Birth;
 use crate::record::{Record, Version};
 
 /// A record with the order of its last update.
@@ -51,5 +55,17 @@ impl Kept {
             Some(record) => self.records.insert(id, Stored { version, record }),
             None => self.records.remove(&id),
         };
+    }
+}
+
+#[cfg(test)]
+impl Directory {
+    /// The holders of an incarnation by the record on this node, with the order of its last update.
+    pub(crate) fn holders_of(&self, id: &ObjectId, birth: Birth) -> Option<(Version, Vec<Slot>)> {
+        let led = self.led.values().map(|led| &led.kept);
+        let stored = led.chain(self.kept.values()).filter_map(|kept| kept.records.get(id));
+        let newest = stored.max_by_key(|stored| stored.version)?;
+        let is_of = newest.record.birth == birth;
+        is_of.then(|| (newest.version, newest.record.holders.clone()))
     }
 }

@@ -9,7 +9,7 @@ use super::Node;
 use crate::copies::Copy;
 use crate::message::Message;
 #[cfg(test)]
-use crate::record::{Birth, Content};
+use crate::record::{Birth, Content, Version};
 use crate::time::Mono;
 use crate::view::Context;
 
@@ -37,5 +37,11 @@ impl Node {
     #[cfg(test)]
     pub(crate) fn add_copy(&mut self, id: ObjectId, birth: Birth, content: Content) {
         self.copies.insert(id, Copy { birth, content, visible: true, kept: false });
+    }
+
+    /// The holders of an incarnation by the record on this node, with the order of its last update.
+    #[cfg(test)]
+    pub(crate) fn holders_of(&self, id: &ObjectId, birth: Birth) -> Option<(Version, Vec<Slot>)> {
+        self.directory.holders_of(id, birth)
     }
 }

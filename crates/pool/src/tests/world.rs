@@ -90,7 +90,7 @@ pub(super) struct World {
     pub(super) history: History,
     /// Machines that kept a copy, ever.
     pub(super) kept: BTreeMap<(ObjectId, Birth), BTreeSet<usize>>,
-    /// The machines that kept a copy when it was acknowledged, with their boots.
+    /// The holders that kept a copy when it was acknowledged, with their boots.
     pub(super) acknowledged: BTreeMap<(ObjectId, Birth), Vec<(usize, u64)>>,
     pub(super) ids: Vec<ObjectId>,
     pub(super) mutation: Option<Mutation>,
@@ -644,7 +644,15 @@ impl World {
         let keeps = |machine: &Machine| {
             machine.store.objects.get(&id).is_some_and(|o| o.birth == birth && o.keep)
         };
-        let kept = kept.into_iter().filter(|at| keeps(&self.machines[*at]));
+        // Only holders were counted. A copy elsewhere may be of an earlier try of the commit, of
+        // which the records were lost: the order to drop it may arrive after this.
+        let nodes = self.machines.iter().filter_map(|machine| machine.node.as_ref());
+        let newest = nodes.filter_map(|node| node.holders_of(&id, birth)).max();
+        let is_holder = |at: &usize| {
+            let holds = |(_, holders): &(_, Vec<Slot>)| holders.contains(&Slot(*at as u16));
+            newest.as_ref().is_none_or(holds)
+        };
+        let kept = kept.into_iter().filter(|at| keeps(&self.machines[*at]) && is_holder(at));
         let kept = kept.map(|at| (at, self.machines[at].boot)).collect();
         self.acknowledged.insert((id, birth), kept);
         Ok(())
