@@ -129,7 +129,7 @@ fn reconcile(led: &mut Led, cx: &mut Context<'_>, from: Slot, copy: CopyEntry) {
         }
         State::Lost => {
             let record = Record { state: State::Live, content, ..record };
-            found_again(led, cx, from, id, record);
+            found_again(led, cx, from, copy, record);
         }
     }
 }
@@ -186,19 +186,24 @@ fn may_let_go(cx: &Context<'_>, copy: &CopyEntry) -> bool {
 
 /// A copy that no record knows becomes one: all records of the group were lost.
 fn adopt(led: &mut Led, cx: &mut Context<'_>, from: Slot, copy: CopyEntry) {
-    let CopyEntry { id, birth, content, .. } = copy;
+    let CopyEntry { birth, content, .. } = copy;
     let (copies, copies_min, state) = (1, 1, State::Live);
     // A cache is not kept: its node is not asked for anything.
     let holders = if content.keeping == Keeping::Cache { vec![from] } else { Vec::new() };
     let record = Record { birth, content, copies, copies_min, holders, state };
-    found_again(led, cx, from, id, record);
+    found_again(led, cx, from, copy, record);
 }
 
-/// An object exists because a node has a copy. The node is asked to keep it.
-fn found_again(led: &mut Led, cx: &mut Context<'_>, from: Slot, id: ObjectId, record: Record) {
+/// An object exists because a node has a copy. A node that has one is asked to keep it, which need
+/// not be this one.
+fn found_again(led: &mut Led, cx: &mut Context<'_>, from: Slot, copy: CopyEntry, record: Record) {
+    let CopyEntry { id, kept, .. } = copy;
     led.put(cx, id, record);
     led.caches.entry(id).or_default().insert(from);
     led.work.entry(id).or_default();
+    if kept {
+        drain::keeps_beyond(led, cx, id, from);
+    }
 }
 
 /// Takes a node out of the holders of what it does not have any more. It may have been told since

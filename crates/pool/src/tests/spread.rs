@@ -166,3 +166,29 @@ fn what_a_node_without_weight_puts_is_kept_by_others() {
         assert_eq!((kept.len(), cached), (2, BTreeSet::from([0])), "{kept:?}");
     }
 }
+
+/// The records were made again from the copy of the creator's node, and another copy that was not
+/// shown yet was asked for first: nothing said that the creator's node kept its own, too.
+#[test]
+fn its_creator_lets_it_go_after_all_records_were_lost() {
+    for home in [None, Some(1)] {
+        let mut world = world(2, 0);
+        let ids = (0..8).map(|number| ObjectId::pooled([number; 12], home)).collect::<Vec<_>>();
+        for id in ids.iter().copied() {
+            let content =
+                Content { data_bytes: 1000, keeping: Keeping::Spread, ..Content::default() };
+            let put = Operation::Put { id, content, copies: 2, copies_min: 1 };
+            world.begin(1, put).unwrap();
+        }
+        pass(&mut world, 20_000);
+        for id in &ids {
+            assert_eq!(places(&world, *id).0, BTreeSet::from([0, 1]));
+            world.machines[0].store.objects.get_mut(id).unwrap().visible = false;
+        }
+        (0..2).for_each(|at| world.crash(at, false, 500).unwrap());
+        pass(&mut world, 30_000);
+        for id in ids {
+            assert_eq!(places(&world, id), (BTreeSet::from([0]), BTreeSet::from([1])));
+        }
+    }
+}
