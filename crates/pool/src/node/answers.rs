@@ -3,7 +3,8 @@
 use plasmon_proto::ObjectId;
 
 use super::Node;
-use crate::event::{Fate, Told};
+use crate::copies::Copy;
+use crate::event::{Fate, Refusal, Told};
 use crate::gather::is_of_gather;
 use crate::limits::INLINE_BYTES_MAX;
 use crate::lookup::Asked;
@@ -43,10 +44,8 @@ impl Node {
             self.vouching.verified(&id);
         }
         if let Some(birth) = verify {
-            let copy = self.copies.of(&id, birth);
-            if let Some(told) = copy.and_then(|copy| vouch::verdict(id, copy, &answer)) {
-                self.out.tell(told);
-            }
+            let copy = self.copies.of(&id, birth).copied();
+            self.judge(now, (id, copy), &answer);
         }
         if let Some(number) = check {
             self.checked(now, id, number, &answer);
@@ -74,6 +73,24 @@ impl Node {
                 }
             }
         }
+    }
+
+    /// Tells the store what an answer means for a copy that clients see. The commit of one that has
+    /// ended may still wait for more copies; a client waits for it, so it ends here.
+    pub(super) fn judge(
+        &mut self,
+        now: Mono,
+        (id, copy): (ObjectId, Option<Copy>),
+        answer: &Answer,
+    ) {
+        let Some(copy) = copy else { return };
+        let Some(told) = vouch::verdict(id, &copy, answer) else { return };
+        if matches!(told, Told::Drop { .. }) {
+            let is_deleted = *answer == Answer::Deleted;
+            let result = if is_deleted { Ok(()) } else { Err(Refusal::Unreachable) };
+            self.commit_dropped(now, (id, copy.birth), result);
+        }
+        self.out.tell(told);
     }
 
     /// An object that clients of this node ask for exists.

@@ -8,7 +8,6 @@ use crate::event::Told;
 use crate::message::Answer;
 use crate::time::Mono;
 use crate::view::Context;
-use crate::vouch;
 
 impl Node {
     /// Clients create an object of an id of which the store has something.
@@ -48,10 +47,8 @@ impl Node {
 
     /// The directory has answered whether an object exists that clients create.
     pub(super) fn checked(&mut self, now: Mono, id: ObjectId, number: u64, answer: &Answer) {
-        let copy = self.copies.get(&id).filter(|copy| copy.visible);
-        if let Some(told) = copy.and_then(|copy| vouch::verdict(id, copy, answer)) {
-            self.out.tell(told);
-        }
+        let copy = self.copies.get(&id).filter(|copy| copy.visible).copied();
+        self.judge(now, (id, copy), answer);
         match answer {
             Answer::Found { .. } | Answer::Lost(_) => self.out.tell(Told::Exists { id, number }),
             // The next put has begun meanwhile.

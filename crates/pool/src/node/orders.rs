@@ -4,7 +4,7 @@ use plasmon_cluster::{Epoch, Map, Slot};
 use plasmon_proto::ObjectId;
 use plasmon_proto::pool::Keeping;
 
-use super::Node;
+use super::{CommitResult, Node};
 use crate::event::{Class, Refusal, Told};
 use crate::message::{HoldOutcome, Message};
 use crate::pull::Wish;
@@ -94,13 +94,9 @@ impl Node {
 
     fn drop_copy(&mut self, now: Mono, id: ObjectId, birth: Birth, existed: bool) {
         self.end_openers(now, id, birth, existed);
-        if self.requests.end_commit(id, birth) {
-            let result = if existed { Ok(()) } else { Err(Refusal::NotEnoughNodes) };
-            if !existed {
-                self.refusals.note(id, birth);
-            }
-            self.out.tell(Told::Committed { id, serial: birth.serial, result });
-            self.notices.committed(context!(self, now), id, birth, existed);
+        let result = if existed { Ok(()) } else { Err(Refusal::NotEnoughNodes) };
+        if self.commit_dropped(now, (id, birth), result) && !existed {
+            self.refusals.note(id, birth);
         }
         if self.pulls.get(&id).is_some_and(|wish| wish.birth == birth) {
             self.pulls.cancel(context!(self, now), id);
@@ -113,5 +109,21 @@ impl Node {
         } else {
             self.send_gone(now, id, birth);
         }
+    }
+
+    /// The commit of a copy that is about to be dropped ends, if it is under way: a client waits
+    /// for it, and the store does not ask again. Whether it was under way.
+    pub(super) fn commit_dropped(
+        &mut self,
+        now: Mono,
+        (id, birth): (ObjectId, Birth),
+        result: CommitResult,
+    ) -> bool {
+        let was_asked = self.requests.end_commit(id, birth);
+        if was_asked {
+            self.out.tell(Told::Committed { id, serial: birth.serial, result });
+            self.notices.committed(context!(self, now), id, birth, result.is_ok());
+        }
+        was_asked
     }
 }
