@@ -9,7 +9,7 @@ import numpy
 from typing_extensions import Buffer as Bytes
 from typing_extensions import CapsuleType as Capsule
 
-from plasmon import _sort_types
+from plasmon import _option_types, _sort_types
 
 __version__: str
 CODES: list[tuple[int, str, str]]
@@ -164,8 +164,6 @@ class ObjectId:
 # how a Python object is written.
 _Id = ObjectId | str
 _Ids = _Id | Iterable[_Id]
-_Policy = Literal["keep", "cache"]
-_As = Literal["arrow", "pandas", "polars", "numpy", "bytes", "memoryview"]
 _Text = str | None
 _Path = str | PathLike[str]
 _Form = Literal["auto", "stream", "small"] | None
@@ -179,7 +177,7 @@ class Buffer:
     @property
     def tag(self) -> int: ...
     @property
-    def policy(self) -> _Policy: ...
+    def policy(self) -> _option_types.Policy: ...
     @property
     def serial(self) -> int: ...
     @property
@@ -304,8 +302,23 @@ class _Columns:
     def append_nulls(self, count: int, at: int) -> None: ...
     def counts(self, at: int) -> tuple[int, int, int]: ...
     def snapshot(self) -> Capsule: ...
-    # `_columns.py` has its arguments.
-    def seal(self, **options: Any) -> ObjectId: ...
+    def seal(
+        self,
+        *,
+        id: _Id | None = None,
+        name: str | None = None,
+        namespace: str = "",
+        metadata: Bytes = b"",
+        policy: _option_types.Policy = "keep",
+        ttl: float | None = None,
+        owned: bool = False,
+        copies: int | None = None,
+        copies_min: int | None = None,
+        pool: bool = False,
+        ack: _option_types.Ack | None = None,
+        placement: _option_types.Placement = "local",
+        storage: _option_types.Storage | None = None,
+    ) -> ObjectId: ...
     def abort(self) -> None: ...
     @property
     def aborted(self) -> bool: ...
@@ -322,7 +335,7 @@ class Store:
     def _mapped(self, ids: Sequence[ObjectId]) -> list[Buffer | None]: ...
     def _in_memory(self, ids: Sequence[ObjectId]) -> list[Buffer | None]: ...
     def _check_refused(self, ids: Sequence[ObjectId]) -> None: ...
-    def _value_of(self, buffer: Buffer, as_: _As | None = None) -> Any: ...
+    def _value_of(self, buffer: Buffer, as_: _option_types.As | None = None) -> Any: ...
     def _ids_of(self, ids: _Ids, *, namespace: str = "") -> list[ObjectId]: ...
     def _reason(self, id: ObjectId, state: str, late: bool, name: _Text = None) -> Exception: ...
     @property
@@ -348,7 +361,7 @@ class Store:
         name: str | None = None,
         namespace: str = "",
         metadata: Bytes = b"",
-        policy: _Policy = "keep",
+        policy: _option_types.Policy = "keep",
         ttl: float | None = None,
         members: Iterable[_Id] | None = None,
         owned: bool = False,
@@ -359,9 +372,9 @@ class Store:
         copies: int | None = None,
         copies_min: int | None = None,
         pool: bool = False,
-        ack: Literal["copies", "local"] | None = None,
-        placement: Literal["local", "spread"] = "local",
-        storage: Literal["memory", "cache", "durable"] | None = None,
+        ack: _option_types.Ack | None = None,
+        placement: _option_types.Placement = "local",
+        storage: _option_types.Storage | None = None,
         durable: bool = False,
         as_: Literal["arrow"] | None = None,
     ) -> ObjectId: ...
@@ -373,7 +386,7 @@ class Store:
         name: str | None = None,
         namespace: str = "",
         metadata: Bytes = b"",
-        policy: _Policy = "keep",
+        policy: _option_types.Policy = "keep",
         ttl: float | None = None,
         members: Iterable[_Id] | None = None,
         owned: bool = False,
@@ -384,9 +397,9 @@ class Store:
         copies: int | None = None,
         copies_min: int | None = None,
         pool: bool = False,
-        ack: Literal["copies", "local"] | None = None,
-        placement: Literal["local", "spread"] = "local",
-        storage: Literal["memory", "cache", "durable"] | None = None,
+        ack: _option_types.Ack | None = None,
+        placement: _option_types.Placement = "local",
+        storage: _option_types.Storage | None = None,
         durable: bool = False,
     ) -> Writer: ...
     @overload
@@ -439,7 +452,7 @@ class Store:
         namespace: str = "",
         timeout: float | None = None,
         wait: bool = False,
-        as_: _As | None = None,
+        as_: _option_types.As | None = None,
     ) -> Any: ...
     @overload
     def get(
@@ -449,7 +462,7 @@ class Store:
         namespace: str = "",
         timeout: float | None = None,
         wait: bool = False,
-        as_: _As | None = None,
+        as_: _option_types.As | None = None,
     ) -> list[Any]: ...
     @overload
     def get(
@@ -461,7 +474,7 @@ class Store:
         namespace: str = "",
         timeout: float | None = None,
         wait: bool = False,
-        as_: _As | None = None,
+        as_: _option_types.As | None = None,
     ) -> list[Any]: ...
     def get_buffer(
         self, id: _Id, *, namespace: str = "", timeout: float | None = None, wait: bool = False

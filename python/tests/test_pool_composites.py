@@ -20,7 +20,7 @@ pa = pytest.importorskip("pyarrow")
 from .random_tables.failure import same  # noqa: E402
 from .random_tables.made import Make  # noqa: E402
 
-nodes = test_pool_parts.nodes
+pool_of_two, nodes = test_pool_parts.pool_of_two, test_pool_parts.nodes
 
 
 def build(store, batches, **options):
