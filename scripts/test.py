@@ -180,12 +180,12 @@ TESTS = [
         "sim",
         "daemon, keeper and clients from seeds, and the same twice",
         ["scripts/sim.sh", "--seeds", "40", "--same", "10"],
-        lane=1,
+        lane=2,
     ),
     Suite(
         "fuzz",
         "foreign bytes, for a moment",
-        ["python3", "scripts/fuzz.py", "--quick", "--seconds", "10", "--seed", "1"],
+        ["python3", "scripts/fuzz.py", "--quick", "--seconds", "8", "--seed", "1"],
         lane=1,
     ),
     Suite("java", "the reader of objects for Java", ["scripts/test-reader.sh", "java"], lane=2),
@@ -212,16 +212,16 @@ TESTS = [
         "pyarrow",
         "pyarrow 11's own tests of its serialization, over ours",
         python("scripts/pyarrow_tests.py"),
-        lane=2,
+        lane=1,
     ),
     Suite(
-        "pickle", "CPython's own tests of pickle, over ours", ["scripts/pickle_tests.py"], lane=2
+        "pickle", "CPython's own tests of pickle, over ours", ["scripts/pickle_tests.py"], lane=1
     ),
     Suite(
         "foreign",
         "pandas' own tests of pickling, over ours; the others are in make test-foreign",
         python("scripts/foreign_tests.py", "--quick"),
-        lane=2,
+        lane=1,
     ),
     Suite(
         "hdf5",
@@ -234,7 +234,7 @@ TESTS = [
         "processes killed at random, for a moment",
         ["scripts/soak.sh", "kill", "--rounds", "60"],
         {"PROFILE": "dev"},
-        lane=2,
+        lane=1,
     ),
 ]
 
