@@ -43,9 +43,9 @@ impl Drains {
 }
 
 /// Holders that do not count, because they drain or because the object is spread, keep an object no
-/// more once enough others do. Before all acting nodes know
-/// that the object exists none is let go: a primary that finds the record pending would ask the
-/// origin, and take one that has no copy any more for one that gave the object up.
+/// more once enough others do. Before all acting nodes know that the object exists none is let go:
+/// a primary that finds the record pending would ask the origin, and take one that has no copy any
+/// more for one that gave the object up.
 pub(super) fn release(led: &mut Led, cx: &mut Context<'_>, id: ObjectId) {
     let Some(record) = led.record(&id).cloned() else { return };
     let stay = counted(cx, &record);

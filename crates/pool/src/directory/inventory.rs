@@ -155,9 +155,8 @@ fn has_live(led: &mut Led, cx: &mut Context<'_>, from: Slot, record: &Record, co
 /// Decides about copies of which no record is left and which no client has seen: their commit may
 /// have succeeded. An origin that still has its store would have the object, too, unless it drains
 /// or the object is spread, and let it go. Where that may be, or it lost its store, the object
-/// exists: to show what was refused
-/// is a lesser evil than to lose what was acknowledged, and no node is left that could tell one
-/// from the other.
+/// exists: to show what was refused is a lesser evil than to lose what was acknowledged, and no
+/// node is left that could tell one from the other.
 fn adopt_hidden(led: &mut Led, cx: &mut Context<'_>) {
     for ((id, from), copy) in std::mem::take(&mut led.hidden) {
         if led.record(&id).is_some() {

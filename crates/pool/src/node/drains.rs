@@ -30,7 +30,8 @@ impl Node {
         }
     }
 
-    /// A copy of this node, which drains, does not count any more.
+    /// A copy of this node does not count any more: the node drains, has no weight, or made an
+    /// object that is spread.
     pub(super) fn release(&mut self, id: ObjectId, birth: Birth) {
         if self.copies.release(&id, birth) {
             self.out.tell(Told::Release { id, birth });
