@@ -112,9 +112,7 @@ pub(crate) fn seal(
         Ok((Reply::Failed(failure), true))
             if target.is_pooled() && failure.code == Code::Absent =>
         {
-            let detail = "the daemon was restarted meanwhile; whether the pool has accepted the \
-                          object is not known: look for it, or put it again";
-            Err(Error::new(Code::Disconnected, doing).with_id(target).with_detail(detail))
+            Err(Error::perhaps_accepted(doing, target))
         }
         Ok((Reply::Failed(failure), _)) => {
             if !connection.is_current(session) {

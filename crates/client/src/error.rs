@@ -81,6 +81,14 @@ impl Error {
         )
     }
 
+    /// The daemon was restarted while the pool was asked to accept an object.
+    pub(crate) fn perhaps_accepted(doing: &'static str, id: ObjectId) -> Self {
+        Self::new(Code::Disconnected, doing).with_id(id).with_detail(
+            "the daemon was restarted meanwhile; whether the pool has accepted the object is not \
+             known: look for it, or put it again",
+        )
+    }
+
     /// A frame that this side could not make or read.
     pub(crate) fn of_frame(doing: &'static str, bad: &BadFrame) -> Self {
         let code = match bad {

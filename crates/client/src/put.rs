@@ -61,10 +61,15 @@ impl Process {
         let payload = Payload { data, metadata: &options.metadata, attributes: &plan.attributes };
         let session = self.connection.session();
         let id = match self.put_once(session, plan, payload, options.strict) {
-            // The daemon lost everything, but the bytes are still here: give them to the new one.
             Err(error)
                 if error.code() == Code::Disconnected && !self.connection.is_current(session) =>
             {
+                // Other nodes may have it by now. Put again, it would be refused, for itself.
+                if let Some(id) = plan.chosen.filter(ObjectId::is_pooled) {
+                    return Err(Error::perhaps_accepted(PUTTING, id));
+                }
+                // The daemon lost everything, but the bytes are still here: give them to the new
+                // one.
                 self.put_once(self.connection.session(), plan, payload, options.strict)
             }
             outcome => outcome,

@@ -13,7 +13,8 @@ use plasmon_proto::frame::{FromDaemon, decode_from_daemon, encode_request};
 use plasmon_proto::message::{Hello, PROTOCOL_VERSION, Push, Reply, Request};
 use plasmon_proto::pool::{Birth, Call, Fate, Slot, Told};
 use plasmon_shm::Connection;
-use plasmon_testkit::{TEST_TIMEOUT, pattern, plasmond};
+use plasmon_testkit::{TEST_TIMEOUT, ends, kill, pattern, plasmond, process, until};
+use rustix::process::Signal;
 
 const NOW: Option<Duration> = Some(Duration::ZERO);
 
@@ -40,6 +41,11 @@ fn start(folder: &Path) -> ConnectOptions {
 
 /// The pool daemon: answers until the store ends. What it was told comes out of the channel.
 fn agent(socket: &Path) -> Receiver<Call> {
+    agent_that(socket, true)
+}
+
+/// One that decides commits, or never does.
+fn agent_that(socket: &Path, decides: bool) -> Receiver<Call> {
     let (told, calls) = channel();
     let connection = Connection::connect(socket).unwrap();
     let mut number = 0;
@@ -64,7 +70,7 @@ fn agent(socket: &Path) -> Receiver<Call> {
             let mut answers = Vec::new();
             for call in calls {
                 match call {
-                    Call::Commit { id, serial, .. } => {
+                    Call::Commit { id, serial, .. } if decides => {
                         births.insert(id, Birth { slot: Slot(0), boot, serial });
                         answers.push(Told::Committed { id, serial, result: Ok(()) });
                     }
@@ -128,4 +134,32 @@ fn a_name_of_the_pool_is_put_got_waited_for_and_deleted_as_any_other() {
         assert_eq!(waiting.join().unwrap().data(), b"bytes");
     });
     one.shutdown().unwrap();
+}
+
+#[test]
+fn a_put_that_the_pool_may_have_accepted_is_not_put_again_by_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    for (text, bytes) in [("@prod:small", 5), ("@prod:large", 20 << 20)] {
+        let options = start(folder.path());
+        let calls = agent_that(options.socket.as_ref().unwrap(), false);
+        let client = Client::connect(&options).unwrap();
+        let status = client.status().unwrap();
+        let name = Some(Name::new("", text).unwrap());
+        let put = PutOptions { name, ..PutOptions::default() };
+        let error = std::thread::scope(|scope| {
+            let putting = scope.spawn(|| client.put(&pattern(7, bytes), &put).unwrap_err());
+            calls.iter().find(|call| matches!(call, Call::Commit { .. })).unwrap();
+            // Daemon and keeper start each other again, so neither runs while the other ends.
+            let pids = [status.pid, status.keeper_pid];
+            let processes = pids.map(process);
+            pids.iter().for_each(|pid| kill(*pid, Signal::STOP));
+            pids.iter().for_each(|pid| kill(*pid, Signal::KILL));
+            until("the store has ended", || processes.iter().all(ends));
+            start(folder.path());
+            putting.join().unwrap()
+        });
+        assert_eq!(error.code(), Code::Disconnected, "{error}");
+        assert!(error.to_string().contains("whether the pool has accepted"), "{error}");
+        client.shutdown().unwrap();
+    }
 }

@@ -8,6 +8,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
+use plasmon_client::Code;
+
 /// Which of the names.
 pub(super) type NameNo = usize;
 
@@ -18,7 +20,8 @@ pub(super) type Token = u64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PutEnd {
     Accepted,
-    Refused,
+    /// It was refused with this code.
+    Refused(Code),
     /// It may have been accepted, or be accepted later.
     Unknown,
 }
@@ -61,7 +64,7 @@ pub(super) struct History {
     /// Objects that were gone when the names were looked at in peace.
     over: BTreeSet<Token>,
     last: u64,
-    pub(super) findings: Vec<String>,
+    pub(super) findings: BTreeSet<String>,
 }
 
 impl History {
@@ -89,7 +92,7 @@ impl History {
         let begin = put.begin;
         if let Some(other) = line.certain(begin, now).filter(|other| *other != token) {
             let finding = format!("@soak:{name}: {token} was put over {other}, which was there");
-            self.findings.push(finding);
+            self.findings.insert(finding);
         }
     }
 
@@ -112,15 +115,15 @@ impl History {
     pub(super) fn read(&mut self, name: NameNo, token: Token, begin: Instant) {
         let now = Instant::now();
         let line = self.lines.entry(name).or_default();
-        let mut wrong = |what: String| self.findings.push(format!("@soak:{name}: {what}"));
+        let mut wrong = |what: String| _ = self.findings.insert(format!("@soak:{name}: {what}"));
         if self.over.contains(&token) {
             wrong(format!("{token} was read, which was gone"));
         }
         let Some(put) = line.puts.get_mut(&token) else {
             return wrong(format!("{token} was read, which was never put there"));
         };
-        if matches!(put.end, Some((_, PutEnd::Refused))) {
-            wrong(format!("{token} was read, whose put was refused"));
+        if let Some((_, PutEnd::Refused(code))) = put.end {
+            wrong(format!("{token} was read, whose put was refused: {}", code.key()));
         }
         let seen = *put.seen.insert(put.seen.map_or(now, |seen| seen.min(now)));
         let later = line.puts.iter().find(|(other, later)| {
@@ -135,7 +138,7 @@ impl History {
     pub(super) fn absent(&mut self, name: NameNo, begin: Instant, what: &str) {
         let line = self.lines.entry(name).or_default();
         if let Some(token) = line.certain(begin, Instant::now()) {
-            self.findings.push(format!("@soak:{name}: told {what}, and {token} was there"));
+            self.findings.insert(format!("@soak:{name}: told {what}, and {token} was there"));
         }
     }
 
@@ -163,7 +166,9 @@ impl History {
         let (mut count, mut lost) = (0, false);
         for put in open {
             count += 1;
-            lost |= put.deaths >= put.copies;
+            // Of one that nobody was told of, the writer's copy may have been the only one.
+            let copies = if put.seen.is_some() { put.copies } else { 1 };
+            lost |= put.deaths >= copies;
         }
         match (count, lost) {
             (0, _) => Expected::Nothing,
@@ -206,7 +211,7 @@ impl Line {
 
     /// Whether an object cannot be there any more, or never was.
     fn is_over(&self, put: &Put) -> bool {
-        let is_refused = matches!(put.end, Some((_, PutEnd::Refused)));
+        let is_refused = matches!(put.end, Some((_, PutEnd::Refused(_))));
         let is_deleted = put.seen.is_some_and(|seen| {
             let after = |(begin, end): &(Instant, Option<Instant>)| *begin > seen && end.is_some();
             self.deletes.values().any(after)
@@ -238,6 +243,17 @@ mod tests {
         assert_eq!(history.findings.len(), 3, "the first was replaced");
         history.read(1, first, Instant::now());
         assert_eq!(history.findings.len(), 4, "another name");
+    }
+
+    #[test]
+    fn what_was_not_acknowledged_may_be_lost_with_one_node() {
+        let mut history = History::default();
+        let token = history.put_begins(0, 3);
+        history.node_dies();
+        history.put_ends(0, token, PutEnd::Unknown);
+        assert_eq!(history.expected(0), Expected::PerhapsLost);
+        history.read(0, token, Instant::now());
+        assert_eq!(history.expected(0), Expected::This(token));
     }
 
     #[test]

@@ -71,6 +71,13 @@ impl Homed {
         self.objects.insert(id, object);
     }
 
+    /// The pool has accepted an object. Whether it is deleted since it was added stays as it is.
+    pub(super) fn is_accepted(&mut self, id: &ObjectId) {
+        if let Some(object) = self.objects.get_mut(id) {
+            object.settled = Some(Instant::now());
+        }
+    }
+
     /// Objects that are there, or were, with what they have.
     pub(super) fn pick_some(&self, random: &mut Random) -> Vec<(ObjectId, u64, usize)> {
         let count = random.size_below(GATHERED_MAX);
@@ -157,7 +164,7 @@ fn settle(shared: &Shared, client: &Client, ids: &[ObjectId]) -> Result<(), Erro
             }
         }
     }
-    lock(&shared.history).findings.append(&mut findings);
+    lock(&shared.history).findings.extend(findings);
     Ok(())
 }
 

@@ -90,7 +90,7 @@ impl Shared {
         lock(&self.calls).remove(&thread);
         if begin.elapsed() > CALL_MAX {
             let finding = format!("{what} took {:.0?}", begin.elapsed());
-            lock(&self.history).findings.push(finding);
+            lock(&self.history).findings.insert(finding);
         }
         Some(outcome)
     }
@@ -188,9 +188,9 @@ impl Worker<'_> {
             let outcome = client.put(&pattern(token, bytes_of(token)), &options);
             let end = match outcome.as_ref().map_err(Error::code) {
                 Ok(_) => PutEnd::Accepted,
-                Err(Code::Exists | Code::NotEnoughNodes | Code::StoreFull | Code::InUse) => {
-                    PutEnd::Refused
-                }
+                Err(
+                    code @ (Code::Exists | Code::NotEnoughNodes | Code::StoreFull | Code::InUse),
+                ) => PutEnd::Refused(code),
                 Err(_) => PutEnd::Unknown,
             };
             lock(&shared.history).put_ends(number, token, end);
@@ -268,7 +268,7 @@ pub(super) fn look(
                     Ok(token)
                 }
                 Err(wrong) => {
-                    history.findings.push(format!("@soak:{number}: {wrong}"));
+                    history.findings.insert(format!("@soak:{number}: {wrong}"));
                     Ok(0)
                 }
             }

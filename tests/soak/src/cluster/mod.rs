@@ -98,17 +98,18 @@ pub(crate) fn run(plan: &Plan) -> Result<bool> {
     let begun = Instant::now();
     let outcome = pool.rounds(plan.rounds);
     pool.shared.counts().iter().for_each(|(what, count)| println!("  {count:8} {what}"));
-    let is_clean = matches!(outcome, Ok(true));
+    let is_clean = matches!(&outcome, Ok(findings) if findings.is_empty());
     if let Some(folder) = &plan.logs {
         pool.write_logs(folder)?;
     }
     if !is_clean {
         pool.print_logs();
+        outcome.iter().flatten().for_each(|finding| println!("{finding}"));
         println!("again: make soak NAME=cluster ROUNDS={} SEED={seed}", plan.rounds);
     }
     println!("in {:.1} s:", begun.elapsed().as_secs_f64());
     println!("{} passed, {} failed", u8::from(is_clean), u8::from(!is_clean));
-    outcome
+    Ok(outcome?.is_empty())
 }
 
 /// The nodes, and what is known of what they have.
@@ -123,31 +124,29 @@ struct Pool {
 }
 
 impl Pool {
-    /// All rounds; whether nothing was found.
-    fn rounds(&mut self, rounds: u64) -> Result<bool> {
+    /// All rounds, or those to the first that finds something; what was found.
+    fn rounds(&mut self, rounds: u64) -> Result<Vec<String>> {
         if let Some(missing) = settles(&self.etcd_options, self.machines.len()) {
-            println!("at the begin: {missing}");
-            return Ok(false);
+            return Ok(vec![format!("at the begin: {missing}")]);
         }
         let threads = self.start_load();
         let outcome = self.rounds_under_load(rounds);
         self.shared.end();
+        let findings = outcome?;
         // After a failure a call may never end.
-        if !outcome? {
-            return Ok(false);
+        if !findings.is_empty() {
+            return Ok(findings);
         }
         for thread in threads {
             if thread.join().is_err() {
-                println!("a client panicked");
-                return Ok(false);
+                return Ok(vec!["a client panicked".to_owned()]);
             }
         }
         let findings = Audit::new(&self.shared, &self.machines, rounds + 1)?.run(true);
-        findings.iter().for_each(|finding| println!("at the end: {finding}"));
         for machine in &mut self.machines {
             machine.stop()?;
         }
-        Ok(findings.is_empty())
+        Ok(findings.iter().map(|finding| format!("at the end: {finding}")).collect())
     }
 
     fn start_load(&mut self) -> Vec<JoinHandle<()>> {
@@ -167,7 +166,7 @@ impl Pool {
         *lock(&self.shared.nodes) = options.collect();
     }
 
-    fn rounds_under_load(&mut self, rounds: u64) -> Result<bool> {
+    fn rounds_under_load(&mut self, rounds: u64) -> Result<Vec<String>> {
         for round in 1..=rounds {
             let begun = Instant::now();
             let mut faults = fault::draw(&mut self.random, self.machines.len());
@@ -186,15 +185,17 @@ impl Pool {
             if findings.is_empty() {
                 findings = Audit::new(&self.shared, &self.machines, round)?.run(false);
             }
-            findings.append(&mut lock(&self.shared.history).findings);
+            findings.extend(std::mem::take(&mut lock(&self.shared.history).findings));
             let (load, all) = (paused.as_secs_f64(), begun.elapsed().as_secs_f64());
             println!("round {round}: {}: {load:.1} s of {all:.1} s", text.join(", "));
-            findings.iter().for_each(|finding| println!("round {round}: {finding}"));
             if !findings.is_empty() {
-                return Ok(false);
+                return Ok(findings
+                    .iter()
+                    .map(|found| format!("round {round}: {found}"))
+                    .collect());
             }
         }
-        Ok(true)
+        Ok(Vec::new())
     }
 
     /// Two nodes that go for good within half a minute are so many that the pool gives none up

@@ -52,7 +52,7 @@ pub(super) fn gather(shared: &Shared, client: &Client, random: &mut Random) -> R
             Err(error) => outcome = Err(error),
         }
     }
-    lock(&shared.history).findings.append(&mut findings);
+    lock(&shared.history).findings.extend(findings);
     outcome
 }
 
@@ -92,6 +92,6 @@ pub(super) fn region(shared: &Shared, client: &Client, random: &mut Random) -> R
     // What comes of a seal without an answer is not known.
     lock(&shared.homed).add(at.id, (seed, bytes), copies.into(), false);
     client.pool_seal(&at.id)?;
-    lock(&shared.homed).add(at.id, (seed, bytes), copies.into(), true);
+    lock(&shared.homed).is_accepted(&at.id);
     Ok(())
 }
