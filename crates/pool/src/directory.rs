@@ -23,7 +23,7 @@ use plasmon_cluster::{DrainReport, Epoch, GroupNo, Map, Slot};
 use plasmon_proto::ObjectId;
 
 use crate::event::Effect;
-use crate::limits::{INVENTORY_ENTRIES_MAX, RETRY_MS};
+use crate::limits::{EARLY_MS, INVENTORY_ENTRIES_MAX, RETRY_MS};
 use crate::message::{CopyEntry, Message, QuestionNo};
 use crate::record::State;
 use crate::time::{Mono, Timers};
@@ -61,6 +61,8 @@ enum Round {
     Repair,
     /// Reports about draining nodes.
     Drains,
+    /// Copies of objects without a record.
+    Early,
 }
 
 impl Directory {
@@ -197,6 +199,7 @@ impl Directory {
                         self.rounds.set(Round::Drains, cx.now.after_ms(ms));
                     }
                 }
+                Round::Early => self.look_at_early_copies(cx),
             }
         }
     }
@@ -237,6 +240,20 @@ impl Directory {
         self.drains.note(led, cx, id);
         if led.is_busy(&id) {
             self.timers.set_if_clear(id, cx.now.after_ms(RETRY_MS));
+        }
+    }
+
+    fn look_at_early_copies(&mut self, cx: &mut Context<'_>) {
+        let may_decide = cx.view.may_decide(cx.now);
+        let mut waits = false;
+        for led in self.led.values_mut() {
+            if led.is_active() && may_decide {
+                led.early.look(cx);
+            }
+            waits |= !led.early.is_empty();
+        }
+        if waits {
+            self.rounds.set(Round::Early, cx.now.after_ms(EARLY_MS));
         }
     }
 
@@ -444,6 +461,9 @@ impl Directory {
             Message::Delete { id, birth } => end::received(led, cx, from, id, birth),
             Message::Held { id, birth, outcome } => {
                 commit::held(led, cx, from, id, birth, outcome);
+                if !led.early.is_empty() {
+                    self.rounds.set_if_clear(Round::Early, cx.now.after_ms(EARLY_MS));
+                }
             }
             _ => {}
         }

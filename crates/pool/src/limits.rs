@@ -73,6 +73,11 @@ pub const REFUSALS_MAX: usize = 10_000;
 
 /// A copy of which bytes came within so long is on its way.
 pub const MOVED_MS: u64 = 1_000;
+
+/// For so long a copy of an object with a home waits for the commit of the object, while that home
+/// is live.
+pub const EARLY_MS: u64 = 10_000;
+
 /// For so long an object is brought here that no client waits for, without any progress.
 pub const PREFETCH_MS: u64 = 60_000;
 

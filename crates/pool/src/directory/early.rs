@@ -1,21 +1,34 @@
 //! Copies that nodes got from the home of an id before the directory knew the object.
 //!
 //! An object with a home is seen there, and opened by other nodes, before its commit comes. When it
-//! comes, these nodes count as having cached copies. When it is refused, or its home lost the
-//! object before, they are told to drop what they have: else it would be seen there for ever.
+//! comes, these nodes count as having cached copies. They are told to drop what they have, which
+//! would be seen there for ever, when the commit is refused, when the home lost the object before,
+//! and when no commit comes though a home asks for all of its own again and again: the object was
+//! deleted and forgotten before the directory heard of the copy. What is dropped in error is only
+//! read at its home again.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use plasmon_cluster::Slot;
 use plasmon_proto::ObjectId;
 
+use crate::limits::EARLY_MS;
 use crate::message::Message;
 use crate::record::Birth;
+use crate::time::Mono;
 use crate::view::Context;
 
 /// The nodes with such copies.
 #[derive(Debug, Default)]
-pub(super) struct EarlyCopies(BTreeMap<ObjectId, (Birth, BTreeSet<Slot>)>);
+pub(super) struct EarlyCopies(BTreeMap<ObjectId, Copies>);
+
+#[derive(Debug)]
+struct Copies {
+    birth: Birth,
+    nodes: BTreeSet<Slot>,
+    /// Since when the home, which was live, has not asked for the commit.
+    since: Mono,
+}
 
 impl EarlyCopies {
     /// A node has a copy of an object without a record.
@@ -23,8 +36,8 @@ impl EarlyCopies {
         if !is_expected(cx, birth) {
             return cx.send(from, Message::Drop { id, birth, existed: false });
         }
-        let (_, nodes) = self.0.entry(id).or_insert_with(|| (birth, BTreeSet::new()));
-        nodes.insert(from);
+        let new = || Copies { birth, nodes: BTreeSet::new(), since: cx.now };
+        self.0.entry(id).or_insert_with(new).nodes.insert(from);
     }
 
     /// A record of the object comes to exist: the nodes that have copies.
@@ -32,23 +45,35 @@ impl EarlyCopies {
         if self.0.is_empty() {
             return BTreeSet::new();
         }
-        self.0.remove(id).map(|(_, nodes)| nodes).unwrap_or_default()
+        self.0.remove(id).map(|copies| copies.nodes).unwrap_or_default()
     }
 
     /// The object will not exist.
     pub(super) fn refuse(&mut self, cx: &mut Context<'_>, id: &ObjectId) {
-        if let Some((birth, nodes)) = self.0.remove(id) {
+        if let Some(Copies { birth, nodes, .. }) = self.0.remove(id) {
             for slot in nodes {
                 cx.send(slot, Message::Drop { id: *id, birth, existed: false });
             }
         }
     }
 
-    /// Looks which objects have lost their home, after a map came.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Looks which objects have lost their home, after a map came or some time has passed, and for
+    /// which it has not asked for so long that it has none to commit.
     pub(super) fn look(&mut self, cx: &mut Context<'_>) {
-        let is_lost = |(_, (birth, _)): &(&ObjectId, &(Birth, _))| !is_expected(cx, *birth);
-        let lost: Vec<ObjectId> = self.0.iter().filter(is_lost).map(|(id, _)| *id).collect();
-        for id in lost {
+        let mut over = Vec::new();
+        for (id, copies) in &mut self.0 {
+            if !cx.view.is_live(copies.birth.slot) {
+                copies.since = cx.now;
+            }
+            if !is_expected(cx, copies.birth) || copies.since.after_ms(EARLY_MS) <= cx.now {
+                over.push(*id);
+            }
+        }
+        for id in over {
             self.refuse(cx, &id);
         }
     }

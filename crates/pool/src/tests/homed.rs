@@ -4,7 +4,7 @@ use plasmon_cluster::{Map, Slot};
 use plasmon_proto::ObjectId;
 
 use crate::event::Event;
-use crate::message::{Envelope, Message, QuestionNo};
+use crate::message::{Envelope, HoldOutcome, Message, QuestionNo};
 use crate::record::{Birth, Content};
 
 use super::history::Operation;
@@ -70,4 +70,29 @@ fn a_delete_reaches_a_copy_that_came_while_the_primary_could_not_decide() {
     world.begin(0, Operation::Delete { id }).unwrap();
     pass(&mut world, 2_000);
     assert!(!world.machines[third].store.objects.contains_key(&id), "{}", world.trace());
+}
+
+/// The primary heard of a copy that a node had got from the home of its id when the object was
+/// deleted already, and forgotten. It took the commit for one that was still to come, and clients
+/// of the node read what was deleted.
+#[test]
+fn a_copy_of_an_object_that_its_home_does_not_ask_for_is_dropped() {
+    let three = |seed: &u64| World::new(*seed, None, 0).machines.len() == 3;
+    let mut world = World::new((0..).find(three).unwrap(), None, 1000);
+    let pass = |world: &mut World, ms| world.run_until(world.now.after_ms(ms), false).unwrap();
+    world.start_all().unwrap();
+    pass(&mut world, 3_000);
+    let (_, map) = world.maps.last().unwrap().clone();
+    let id = ObjectId::pooled([7; 12], Some(0));
+    let primary = map.primary(Map::group_of(&id)).unwrap();
+    let from = world.machines[(usize::from(primary.0) + 1) % 3].slot();
+    let incarnation = world.machines[usize::from(from.0)].incarnation;
+    let birth = Birth { slot: Slot(0), boot: map.node(Slot(0)).unwrap().member.boot, serial: 0 };
+    let messages = vec![Message::Held { id, birth, outcome: HoldOutcome::Cached }];
+    let envelope = Envelope { epoch: map.epoch(), from, incarnation, messages };
+    world.give(usize::from(primary.0), Event::Peer(envelope)).unwrap();
+    pass(&mut world, 5_000);
+    assert!(!world.trace().contains("Drop {"), "{}", world.trace());
+    pass(&mut world, 10_000);
+    assert!(world.trace().contains("Drop {"), "{}", world.trace());
 }

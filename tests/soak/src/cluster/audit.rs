@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use plasmon_client::{Client, Code, Error, Filter, ObjectInfo, Policy, PutOptions};
-use plasmon_cluster::NodeState;
+use plasmon_cluster::limits::ACTING_MAX;
+use plasmon_cluster::{Group, NodeState};
 use plasmon_etcd::{self as etcd, Options};
 use plasmon_membership::{Keys, Snapshot, snapshot};
 
@@ -47,7 +48,10 @@ pub(super) fn settles(etcd: &Options, nodes: usize) -> Option<String> {
         };
         let Some(map) = found.map else { return Some("there is no map".to_owned()) };
         let state = |state: NodeState| map.nodes().filter(|(_, node)| node.state == state).count();
-        let unsettled = map.groups().filter(|(_, group)| !group.is_settled()).count();
+        // Between two steps of a group all of its nodes are in sync, and may be too few.
+        let acting = nodes.min(ACTING_MAX);
+        let is_at_goal = |group: &Group| group.is_settled() && group.acting.len() == acting;
+        let unsettled = map.groups().filter(|(_, group)| !is_at_goal(group)).count();
         let (up, down) = (state(NodeState::Up), state(NodeState::Down));
         let is_at_rest = up == nodes && down == 0 && unsettled == 0;
         let refused = found.refused.values().cloned().collect::<Vec<_>>().join("; ");

@@ -166,7 +166,7 @@ impl History {
         let (mut count, mut lost) = (0, false);
         for put in open {
             count += 1;
-            // Of one that nobody was told of, the writer's copy may have been the only one.
+            // Of one that no client was told of, the writer's copy may have been the only one.
             let copies = if put.seen.is_some() { put.copies } else { 1 };
             lost |= put.deaths >= copies;
         }
