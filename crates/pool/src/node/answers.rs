@@ -89,6 +89,8 @@ impl Node {
             let is_deleted = *answer == Answer::Deleted;
             let result = if is_deleted { Ok(()) } else { Err(Refusal::Unreachable) };
             self.commit_dropped(now, (id, copy.birth), result);
+            // The order to drop it may have gone to another start of this node.
+            self.notices.ended(context!(self, now), id, copy.birth);
         }
         self.out.tell(told);
     }
