@@ -324,10 +324,14 @@ fn a_pool_for_development_ends_by_a_signal() {
 
 /// What `doctor` says of the node of a store.
 fn pool_node(fixture: &Fixture, arguments: &[&str]) -> Value {
+    doctor_says(fixture, arguments, "pool node")
+}
+
+fn doctor_says(fixture: &Fixture, arguments: &[&str], what: &str) -> Value {
     let out = command(fixture, &[&["doctor", "--json"], arguments].concat()).output().unwrap();
     let found: Value = serde_json::from_slice(&out.stdout).unwrap();
     let checks = found["checks"].as_array().unwrap();
-    checks.iter().find(|check| check["what"] == "pool node").unwrap().clone()
+    checks.iter().find(|check| check["what"] == what).unwrap().clone()
 }
 
 /// It said that it was ready when its stores served, though no node had joined.
@@ -369,6 +373,13 @@ fn a_node_whose_name_is_taken_is_told_so_when_it_starts() {
         pool_node(&first, &[])["found"],
         "a has joined, and is connected with 0 other nodes"
     );
+    let port = doctor_says(&first, &[], "pool port");
+    assert_eq!(port["verdict"], "good", "{port}");
+    assert!(
+        port["found"].as_str().unwrap().starts_with("1 node answers, the slowest in "),
+        "{port}"
+    );
+    assert_eq!(doctor_says(&first, &[], "clock")["verdict"], "good");
     // The reason comes when the node that leads has seen it.
     let mut within = 1;
     until("start says why", || {

@@ -1,14 +1,16 @@
-//! What `plasmon doctor` looks at for a pool: its etcd, the pool daemon, and where other nodes
-//! would reach this one.
+//! What `plasmon doctor` looks at for a pool: its etcd, the pool daemon, the clock, where other
+//! nodes would reach this one, and whether this one reaches them.
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::time::{Duration, Instant};
 
 use plasmon_etcd::{Client, Error, Options};
-use plasmon_membership::{Keys, snapshot};
+use plasmon_membership::{Keys, Snapshot, snapshot};
 use plasmon_proto::ClusterAddress;
 use serde_json::{Value, json};
 
+use super::clock::clock_check;
+use super::ports;
 use super::program::program;
 use super::status::unreached_text;
 use crate::commands::check::{Check, Verdict, check};
@@ -52,7 +54,11 @@ pub(crate) fn checks(cluster: &str, listen: Option<&str>) -> Vec<Check> {
         );
     }
     let hosts = asked.iter().filter(|(_, member)| member.is_ok()).map(|(host, _)| host.as_str());
-    checks.extend(hosts.take(1).filter_map(|host| reach_check(host, &address.name)).next());
+    if let Some(found) = hosts.take(1).find_map(|host| look(host, &address.name)) {
+        checks.push(reach_check(&found));
+        checks.extend(found.map.as_deref().map(ports::checks).unwrap_or_default());
+    }
+    checks.push(clock_check());
     checks.push(program_check());
     checks.extend(listen_check(&address.hosts, listen));
     checks
@@ -114,21 +120,23 @@ fn etcd_check(host: &str, member: &Result<Member, Error>, is_any: bool) -> Check
     check("etcd", verdict, found).advise("put etcd into the network of the nodes")
 }
 
-/// Whether all nodes of the pool reach each other, as they report in this etcd; `None` where there
-/// is no pool yet.
-fn reach_check(host: &str, name: &str) -> Option<Check> {
+/// The pool as this etcd has it; `None` where there is none yet.
+fn look(host: &str, name: &str) -> Option<Snapshot> {
     let options = Options { call_timeout: CALL_TIMEOUT, ..Options::new(vec![host.to_owned()]) };
     let found = snapshot(&mut Client::new(options).ok()?, &Keys::new(name).ok()?).ok()?;
-    found.map.as_ref()?;
+    found.map.is_some().then_some(found)
+}
+
+/// Whether all nodes of the pool reach each other, as they report.
+fn reach_check(found: &Snapshot) -> Check {
     let pairs = found.status().unreached;
     if pairs.is_empty() {
-        return Some(check("pool network", Verdict::Good, "all nodes reach each other".to_owned()));
+        return check("pool network", Verdict::Good, "all nodes reach each other".to_owned());
     }
-    let text = unreached_text(&pairs);
-    Some(check("pool network", Verdict::Bad, text).advise(
+    check("pool network", Verdict::Bad, unreached_text(&pairs)).advise(
         "look at the network between them; `plasmon pool nodes` shows which do not take part \
          meanwhile",
-    ))
+    )
 }
 
 fn is_supported(version: &str) -> bool {

@@ -14,6 +14,7 @@
 
 mod checks;
 mod child;
+mod clock;
 mod contents;
 mod dev;
 mod drain;
@@ -26,6 +27,7 @@ mod node;
 mod nodes;
 mod orders;
 mod place;
+mod ports;
 mod program;
 mod reach;
 mod status;
