@@ -17,6 +17,7 @@ impl World {
     /// Asks every node about as many ids as it may be asked at a time. The
     /// answers come with the next events.
     pub(super) fn ask_places(&mut self) -> Result<(), String> {
+        self.places.clear();
         for (index, id) in self.ids.clone().into_iter().take(PLACES_MAX).enumerate() {
             for at in 0..self.machines.len() {
                 let number = (index * self.machines.len() + at) as u64;
