@@ -55,8 +55,11 @@ fn an_object_without_a_name_is_found_on_all_nodes_as_soon_as_it_is_put() {
         let elsewhere = nodes[1].client.settle(&[id], NOW).unwrap();
         assert_eq!(elsewhere, [None], "a copy is there");
         assert_eq!(nodes[2].client.delete(&[id]).unwrap(), [None]);
+        // A node gets the copies of others, which end one by one.
+        until("the copies are gone", || {
+            nodes.iter().all(|node| node.client.get_now(&id).is_none())
+        });
         for node in &nodes {
-            until("the copies are gone", || node.client.get_now(&id).is_none());
             let error = node.client.get(&id, NOW).unwrap_err();
             assert!(matches!(error.code(), Code::Absent | Code::Deleted), "{error}");
         }
