@@ -162,13 +162,24 @@ fn adopt_hidden(led: &mut Led, cx: &mut Context<'_>) {
         if led.record(&id).is_some() {
             reconcile(led, cx, from, copy);
         } else if copy.content.keeping == Keeping::Cache {
-            // The copy of its creator's node is gone, so it has ended.
-            let (birth, existed) = (copy.birth, copy.standing == Standing::Committed);
-            cx.send(from, Message::Drop { id, birth, existed });
+            end_cache(led, cx, from, copy);
         } else if !cx.view.has_store_of(copy.birth) || may_let_go(cx, &copy) {
             adopt(led, cx, from, copy);
         }
     }
+}
+
+/// A cache has ended because the copy of its creator's node is gone. Its id is not free before the
+/// node that has this copy, which clients may see, has dropped it.
+fn end_cache(led: &mut Led, cx: &mut Context<'_>, from: Slot, copy: CopyEntry) {
+    let CopyEntry { id, birth, content, standing, .. } = copy;
+    if standing != Standing::Committed {
+        return cx.send(from, Message::Drop { id, birth, existed: false });
+    }
+    let (holders, state) = (Vec::new(), State::Dead);
+    led.put(cx, id, Record { birth, content, copies: 1, copies_min: 1, holders, state });
+    led.caches.entry(id).or_default().insert(from);
+    led.work.entry(id).or_default();
 }
 
 /// Whether an object exists because this copy does. A cache does only with that of the node where

@@ -569,6 +569,17 @@ fn random_runs_with_cuts_keep_every_promise() {
     check(Kind { has_cuts: true, ..Kind::default() }, seeds(CUT_SEEDS));
 }
 
+/// Seeds that found a fault which the first hundreds of their kind do not find.
+#[test]
+fn seeds_that_found_faults_pass() {
+    let plain = Kind::default();
+    let drains = Kind { has_drains: true, ..plain };
+    let cuts = Kind { has_cuts: true, ..plain };
+    for (kind, seed) in [(drains, 308), (plain, 1920), (plain, 4625), (cuts, 8383)] {
+        run(seed, kind, 0).unwrap();
+    }
+}
+
 fn check(kind: Kind, seeds: std::ops::Range<u64>) {
     let failing = failing(seeds.clone(), kind, |_| false);
     println!("seeds {seeds:?}: {} failed", failing.len());
