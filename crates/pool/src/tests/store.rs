@@ -21,6 +21,8 @@ pub(super) struct Object {
     pub(super) token: (ObjectId, Birth),
     pub(super) visible: bool,
     pub(super) keep: bool,
+    /// Since when it is here.
+    pub(super) since: Mono,
     /// The put that made it, while it is not answered: copies, and how many at least.
     pub(super) pending: Option<(OperationNo, u8, u8)>,
 }
@@ -111,6 +113,11 @@ impl Store {
         self.objects.get(id).is_some_and(|object| object.birth == birth)
     }
 
+    /// Whether it has had the object since this time.
+    pub(super) fn has_since(&self, id: &ObjectId, birth: Birth, at: Mono) -> bool {
+        self.objects.get(id).is_some_and(|object| object.birth == birth && object.since <= at)
+    }
+
     fn used_bytes(&self) -> u64 {
         let objects = self.objects.values().map(|object| object.content.bytes());
         let locals = self.locals.values().map(Held::bytes);
@@ -190,7 +197,7 @@ impl Store {
     /// A client makes an object.
     fn put(
         &mut self,
-        (_, no, slot, boot): Maker,
+        (now, no, slot, boot): Maker,
         operation: &Operation,
         calls: &mut Vec<Call>,
     ) -> Answers {
@@ -211,7 +218,7 @@ impl Store {
         let (visible, keep) = (id.home().is_some(), content.keeping != Keeping::Cache);
         let pending = Some((no, copies, copies_min));
         let token = (id, birth);
-        let object = Object { birth, content, token, visible, keep, pending };
+        let object = Object { birth, content, token, visible, keep, since: now, pending };
         self.objects.insert(id, object);
         self.made.push((no, id, birth));
         calls.push(if visible && keep {
@@ -456,7 +463,7 @@ impl Store {
         if self.objects.contains_key(&id) {
             return Err(format!("a copy of {id} was sealed over another object"));
         }
-        let object = Object { birth, content, token, visible, keep, pending: None };
+        let object = Object { birth, content, token, visible, keep, since: now, pending: None };
         self.objects.insert(id, object);
         Ok(self.wake(now, id, calls))
     }

@@ -659,7 +659,7 @@ impl World {
     }
 
     /// An object that exists for certain is not absent, unless its records were lost and no store
-    /// has it.
+    /// has had it since the question.
     pub(super) fn check_absent(&self, id: ObjectId, begin: Mono) -> Result<(), String> {
         let Some(birth) = self.history.certain(id, begin, self.now) else { return Ok(()) };
         // A primary has a map at the latest when a lease has passed since it was made.
@@ -668,7 +668,7 @@ impl World {
         let has = |machine: &&Machine| {
             let is_live = |map: &Map| map.node(machine.slot()).is_some_and(|n| n.is_live());
             let is_forgotten = self.forgotten.contains(&(machine.index, id, birth));
-            let has = machine.store.has(&id, birth) && !is_forgotten;
+            let has = machine.store.has_since(&id, birth, begin) && !is_forgotten;
             has && maps.iter().all(|(_, map)| is_live(map))
         };
         if !self.history.wiped.contains_key(&id) || self.machines.iter().any(|m| has(&m)) {
