@@ -56,7 +56,7 @@ from plasmon._native import (
     __version__,
     default_socket,
 )
-from plasmon._pool import Place, Pool, PoolNode, PoolStatus, Verification
+from plasmon._pool import Comparison, Place, Pool, PoolNode, PoolStatus, Verification
 from plasmon._pool_regions import Address
 from plasmon._sort import Sorted, sort, sort_partition
 from plasmon._store import Daemon, Store, connect, start
@@ -86,6 +86,7 @@ __all__ = [
     "Cancelled",
     "ClientInfo",
     "ColumnBuilder",
+    "Comparison",
     "Corrupt",
     "CreatorDied",
     "Daemon",

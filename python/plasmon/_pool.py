@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, overload
 
 from plasmon import _native, _pool_parts
 from plasmon._info import known
-from plasmon._native import ObjectId, pool_verify
+from plasmon._native import ObjectId, pool_compare, pool_verify
 from plasmon._pool_regions import Address, id_of, place_of
 
 if TYPE_CHECKING:
@@ -134,6 +134,34 @@ class Verification:
         return wrong == 0 and self.groups_compared == self.groups
 
 
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What was found when the contents of all copies of a pool were compared.
+
+    The nodes have read ``copies`` of so many ``bytes`` in all. Of the objects, the copies of
+    ``same`` are alike, ``single`` have one copy, and those of ``differing`` are not alike;
+    ``unreadable`` copies could not be read. ``differences`` are the objects with such copies,
+    10,000 at most, in the order of their ids: dicts with ``id`` and ``name``, both as strings, and
+    ``copies``, each with the ``slot`` of its node, its ``bytes``, and their ``crc32c``, which is
+    None where they cannot be read. The copies of the nodes in the slots ``unanswered`` were not
+    read, or not all of them.
+    """
+
+    copies: int
+    bytes: int
+    same: int
+    single: int
+    differing: int
+    unreadable: int
+    differences: list[dict[str, Any]]
+    unanswered: list[int]
+
+    @property
+    def right(self) -> bool:
+        """Whether all copies were read, and no two of an object differ."""
+        return self.differing + self.unreadable + len(self.unanswered) == 0
+
+
 class Pool:
     """The pool that a store belongs to, as its pool daemon knows it: ``store.pool``.
 
@@ -180,6 +208,14 @@ class Pool:
         The nodes have ``timeout`` seconds; those that have not answered then are named.
         """
         return cast(Verification, known(Verification, pool_verify(self._store, timeout)))
+
+    def compare(self, *, timeout: float | None = None) -> Comparison:
+        """Has all nodes read the contents of their copies, and compares them.
+
+        Nothing is changed, and what is spilled stays on its disk. Each node reads 256 MiB a second
+        at most, so this takes long in a large pool; after ``timeout`` seconds it raises TimedOut.
+        """
+        return cast(Comparison, known(Comparison, pool_compare(self._store, timeout)))
 
     def prefetch(
         self, ids: ObjectId | str | Iterable[ObjectId | str], *, namespace: str = ""

@@ -130,7 +130,7 @@ mod _native {
     #[pymodule_export]
     use crate::pool_regions::PoolRegions;
     #[pymodule_export]
-    use crate::pool_verify::pool_verify;
+    use crate::pool_verify::{pool_compare, pool_verify};
     #[pymodule_export]
     use crate::process::{default_socket, start_daemon, this_process};
     #[pymodule_export]

@@ -172,7 +172,7 @@ def test_a_put_without_its_pool_daemon_is_unreachable_and_leaves_nothing(pooled)
 
 def test_a_store_without_a_pool_daemon_knows_nothing_of_its_pool(store):
     pool = store.pool
-    for ask in (pool.status, pool.nodes, pool.verify, lambda: pool.where("@prod:x")):
+    for ask in (pool.status, pool.nodes, pool.verify, pool.compare, lambda: pool.where("@prod:x")):
         with pytest.raises(plasmon.Unreachable):
             ask()
 

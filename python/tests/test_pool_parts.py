@@ -79,6 +79,26 @@ def pool_of_two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
         assert pool.wait(DEADLINE_S) in {0, 130, -signal.SIGINT}
 
 
+def test_contents_of_copies_are_compared(pool_of_two: Nodes):
+    before = pool_of_two.two.pool.compare()
+    pool_of_two.put(b"x" * MIB)
+    for at in range(3):
+        name = f"@parts:twice{at}"
+        pool_of_two.one.put(bytes([at]) * 1000, name=name, copies=2, copies_min=2)
+        pool_of_two.names.append(name)
+    found = pool_of_two.two.pool.compare(timeout=DEADLINE_S)
+    assert found.right
+    assert found.same - before.same == 3
+    assert found.single - before.single == 1
+    assert found.copies - before.copies == 7
+    assert found.bytes - before.bytes == MIB + 6000
+    assert (found.differing, found.unreadable) == (0, 0)
+    assert (found.differences, found.unanswered) == ([], [])
+    with pytest.raises(plasmon.TimedOut):
+        pool_of_two.two.pool.compare(timeout=0)
+    pool_of_two.clear()
+
+
 @pytest.fixture
 def nodes(pool_of_two: Nodes) -> Iterator[Nodes]:
     yield pool_of_two

@@ -99,6 +99,7 @@ impl<'a> Audit<'a> {
         }
         self.unnamed();
         self.copies(&live);
+        self.contents();
         self.find(until(REST_WITHIN, || self.leak(&live)));
         self.findings
     }
@@ -280,6 +281,17 @@ impl<'a> Audit<'a> {
                 let found = found.get(&name(*number).id()).copied().unwrap_or(0);
                 format!("@soak:{number} has {found} copies of {wanted}")
             })
+        });
+        self.find(finding);
+    }
+
+    /// No two copies of an object differ, as their nodes have read them.
+    fn contents(&mut self) {
+        let client = &self.clients[0];
+        let finding = until(REST_WITHIN, || match client.pool_compare(REST_WITHIN, |_| ()) {
+            Ok(found) if found.is_right() => None,
+            Ok(found) => Some(format!("contents differ: {found:?}")),
+            Err(error) => Some(error.to_string()),
         });
         self.find(finding);
     }
