@@ -49,12 +49,15 @@ KNOWN = {
         f"{PACKAGE}.PlasmonPairRDDFunctionsSuite",
     ),
     "SortingSuite": ("org.apache.spark.rdd.SortingSuite", f"{PACKAGE}.PlasmonSortingSuite"),
+    "RDDSuite": ("org.apache.spark.rdd.RDDSuite", f"{PACKAGE}.PlasmonRDDSuite"),
+    "DistributedSuite": ("org.apache.spark.DistributedSuite",) * 2,
     "ContextCleanerSuite": (
         "org.apache.spark.ContextCleanerSuite",
         f"{PACKAGE}.PlasmonContextCleanerSuite",
     ),
     "ExchangeSuite": ("org.apache.spark.sql.execution.ExchangeSuite",) * 2,
     "JoinSuite": ("org.apache.spark.sql.JoinSuite",) * 2,
+    "DataFrameAggregateSuite": ("org.apache.spark.sql.DataFrameAggregateSuite",) * 2,
 }
 #: What the driver logs when Plasmon's manager has started.
 JOINED = "the shuffle is in the store at"

@@ -2,7 +2,7 @@ package org.apache.spark.shuffle.plasmon
 
 import org.apache.spark.{ContextCleanerSuite, ShuffleNettySuite, ShuffleSuite}
 import org.apache.spark.{SortShuffleSuite, SparkConf}
-import org.apache.spark.rdd.{PairRDDFunctionsSuite, SortingSuite}
+import org.apache.spark.rdd.{PairRDDFunctionsSuite, RDDSuite, SortingSuite}
 
 /** Spark's own suites, whose configuration takes no system properties, with Plasmon's manager. */
 object Plasmon {
@@ -45,6 +45,10 @@ class PlasmonPairRDDFunctionsSuite extends PairRDDFunctionsSuite {
 }
 
 class PlasmonSortingSuite extends SortingSuite {
+  Plasmon.configure(conf)
+}
+
+class PlasmonRDDSuite extends RDDSuite {
   Plasmon.configure(conf)
 }
 
