@@ -212,16 +212,16 @@ TESTS = [
         "pyarrow",
         "pyarrow 11's own tests of its serialization, over ours",
         python("scripts/pyarrow_tests.py"),
-        lane=1,
+        lane=2,
     ),
     Suite(
-        "pickle", "CPython's own tests of pickle, over ours", ["scripts/pickle_tests.py"], lane=1
+        "pickle", "CPython's own tests of pickle, over ours", ["scripts/pickle_tests.py"], lane=2
     ),
     Suite(
         "foreign",
         "pandas' own tests of pickling, over ours; the others are in make test-foreign",
         python("scripts/foreign_tests.py", "--quick"),
-        lane=1,
+        lane=2,
     ),
     Suite(
         "hdf5",
@@ -234,7 +234,7 @@ TESTS = [
         "processes killed at random, for a moment",
         ["scripts/soak.sh", "kill", "--rounds", "60"],
         {"PROFILE": "dev"},
-        lane=1,
+        lane=2,
     ),
 ]
 
