@@ -569,7 +569,8 @@ fn random_runs_with_cuts_keep_every_promise() {
     check(Kind { has_cuts: true, ..Kind::default() }, seeds(CUT_SEEDS));
 }
 
-/// Seeds that found a fault which the first hundreds of their kind do not find.
+/// Seeds that found a fault which the first hundreds of their kind do not find. They say less once
+/// the simulation draws otherwise.
 #[test]
 fn seeds_that_found_faults_pass() {
     let plain = Kind::default();

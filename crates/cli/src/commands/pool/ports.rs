@@ -11,18 +11,23 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use plasmon_cluster::{Map, Node};
-use rustix::net::sockopt::ip_mtu;
+use rustix::net::sockopt::{ip_mtu, ipv6_mtu};
 
 use crate::commands::check::{Check, Verdict, check};
 
 /// Without an answer for so long a port, or a full packet, counts as not reachable.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
-/// Of a packet, what is not content: the headers of IP and TCP, and TCP's time stamps.
-const HEADER_BYTES: u32 = 20 + 20 + 12;
+/// Nodes that are tried at a time.
+const TRIED_AT_A_TIME: usize = 64;
 
-/// Every route of IPv6 carries packets of so many bytes; its headers are larger by 20.
-const MTU_MIN: u32 = 1280 - 20;
+/// Of a packet, what is not content: the header of TCP with its time stamps, and that of IP.
+const TCP_BYTES: u32 = 20 + 12;
+const IPV4_BYTES: u32 = 20;
+const IPV6_BYTES: u32 = 40;
+
+/// Every route carries packets of so many bytes, whatever the system says of it.
+const MTU_MIN: u32 = 1280;
 
 /// What connecting to a node showed.
 struct Found {
@@ -35,20 +40,24 @@ struct Found {
 enum Fault {
     /// No connection can be made.
     Port(io::Error),
-    /// Packets of so many bytes do not arrive.
-    Packets(u32),
+    /// A packet of so many bytes got no answer.
+    Packet(u32),
 }
 
 /// The port of each live node.
 pub(super) fn checks(map: &Map) -> Vec<Check> {
     let live: Vec<&Node> = map.nodes().map(|(_, node)| node).filter(|it| it.is_live()).collect();
-    let found: Vec<_> = thread::scope(|scope| {
-        let asked: Vec<_> = live.iter().map(|node| scope.spawn(|| try_node(node))).collect();
-        asked.into_iter().filter_map(|thread| thread.join().ok()).collect()
-    });
+    let mut found = Vec::with_capacity(live.len());
+    for nodes in live.chunks(TRIED_AT_A_TIME) {
+        thread::scope(|scope| {
+            let try_one = |node| scope.spawn(move || (node, try_node(node)));
+            let tried: Vec<_> = nodes.iter().copied().map(try_one).collect();
+            found.extend(tried.into_iter().filter_map(|thread| thread.join().ok()));
+        });
+    }
     let mut checks = Vec::new();
     let mut reached = Vec::new();
-    for (node, found) in live.iter().zip(found) {
+    for (node, found) in found {
         match found {
             Ok(found) => reached.push((node.member.name.as_str(), found)),
             Err(fault) => checks.push(fault_check(node, &fault)),
@@ -79,20 +88,31 @@ fn try_address(address: &SocketAddr) -> Result<Found, Fault> {
     let begun = Instant::now();
     let mut stream = TcpStream::connect_timeout(address, ANSWER_WITHIN).map_err(Fault::Port)?;
     let round_trip = begun.elapsed();
-    let mtu = ip_mtu(&stream).ok();
+    let mtu = mtu_of(&stream, address);
     let packet = mtu.unwrap_or(MTU_MIN);
     let closes = |stream: &mut TcpStream| {
         stream.set_read_timeout(Some(ANSWER_WITHIN))?;
-        stream.write_all(&vec![0; packet.saturating_sub(HEADER_BYTES) as usize])?;
+        stream.write_all(&vec![0; content_bytes(packet, address)])?;
         stream.read(&mut [0; 64])
     };
     match closes(&mut stream) {
         Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-            Err(Fault::Packets(packet))
+            Err(Fault::Packet(packet))
         }
         // However it ended the connection, it did.
         _ => Ok(Found { round_trip, mtu }),
     }
+}
+
+/// Bytes of the largest packets of a connection's route.
+fn mtu_of(stream: &TcpStream, to: &SocketAddr) -> Option<u32> {
+    if to.is_ipv4() { ip_mtu(stream).ok() } else { ipv6_mtu(stream).ok() }
+}
+
+/// What fits into one packet.
+fn content_bytes(packet: u32, to: &SocketAddr) -> usize {
+    let ip = if to.is_ipv4() { IPV4_BYTES } else { IPV6_BYTES };
+    packet.saturating_sub(ip + TCP_BYTES) as usize
 }
 
 fn fault_check(node: &Node, fault: &Fault) -> Check {
@@ -105,12 +125,13 @@ fn fault_check(node: &Node, fault: &Fault) -> Check {
             "let firewalls pass its port, or give the node an address that all machines reach with \
              --pool-listen",
         ),
-        Fault::Packets(bytes) => bad(
+        Fault::Packet(bytes) => bad(
             format!(
-                "node {name} at {addresses} takes connections, and packets of {bytes} bytes \
-                     do not arrive there"
+                "node {name} at {addresses} takes connections, and does not answer a packet of \
+                 {bytes} bytes"
             ),
-            "give all interfaces between the nodes the same MTU, and let firewalls pass ICMP",
+            "its pool daemon may be stopped; otherwise give all interfaces between the nodes the \
+             same MTU, and let firewalls pass ICMP",
         ),
     }
 }
@@ -157,20 +178,28 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let peer = thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
-            stream.read(&mut [0; 1 << 17]).unwrap()
+            let mtu = mtu_of(&stream, &address).unwrap();
+            stream.read_exact(&mut vec![1; content_bytes(mtu, &address)]).unwrap();
+            mtu
         });
         let found = try_address(&address).ok().unwrap();
-        let mtu = found.mtu.unwrap();
-        assert!(mtu > 1280, "{mtu}");
-        assert_eq!(peer.join().unwrap(), (mtu - HEADER_BYTES) as usize);
+        assert!(found.mtu > Some(MTU_MIN));
+        assert_eq!(found.mtu, peer.join().ok());
         assert!(matches!(try_address(&address), Err(Fault::Port(_))), "it listens no more");
     }
 
     #[test]
-    fn a_port_that_stays_silent_counts_as_one_where_packets_are_lost() {
+    fn the_packet_is_a_full_one() {
+        let to = |address: &str| address.parse().unwrap();
+        assert_eq!(content_bytes(1500, &to("10.0.0.1:1")), 1448);
+        assert_eq!(content_bytes(1500, &to("[::1]:1")), 1428);
+    }
+
+    #[test]
+    fn a_port_that_stays_silent_is_no_good_one() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        assert!(matches!(try_address(&address), Err(Fault::Packets(_))));
+        assert!(matches!(try_address(&address), Err(Fault::Packet(_))));
     }
 
     #[test]
