@@ -161,6 +161,7 @@ pub use plasmon_proto::object::{
     CopyPlacement, Durability, Level, ObjectInfo, ObjectState, Policy, Sizes, Traits, tag,
 };
 pub use plasmon_proto::participation::Participation;
+pub use plasmon_proto::pool::Slot;
 pub use plasmon_proto::pool_admin::{
     DrainLeft, NodeState, ObjectPlace, ObjectRecord, PoolNode, PoolStatus, Standing, Verification,
     VerifiedNode,

@@ -90,7 +90,9 @@ pub enum Ack {
 pub struct PutOptions {
     /// The id; `None` takes the id of the name, or a new one.
     pub id: Option<ObjectId>,
-    /// The name. Its id is the object's id, so `id` must then be absent or the same.
+    /// The name. Its id is the object's id, so `id` must then be absent or the same. With a name of
+    /// a pool, `id` may also be that of the name on this node ([`Name::id_at`]): then the object is
+    /// found on all nodes by this id, as one without a name, and listed by its name.
     pub name: Option<Name>,
     /// Bytes of metadata, which follow the data.
     pub metadata: Vec<u8>,

@@ -49,7 +49,7 @@ pub(crate) struct Plan {
     /// Whether an object that has this id is replaced.
     pub(crate) replace: bool,
     /// Whether the client is to make a pooled id.
-    pub(crate) is_homed: bool,
+    pub(crate) needs_id: bool,
     /// Whether a put waits until the pool has accepted an object that is seen before that.
     pub(crate) settles: bool,
     /// Whether the pool is to have accepted the members before.
@@ -73,7 +73,8 @@ impl Plan {
     /// Checks the options for an object with so much data.
     pub(crate) fn new(doing: &'static str, data: u64, options: &PutOptions) -> Result<Self> {
         let chosen = chosen_id(doing, options)?;
-        let is_homed = options.pool && chosen.is_none();
+        let needs_id = options.pool && chosen.is_none();
+        let is_homed = needs_id || chosen.is_some_and(|id| id.home().is_some());
         let pool = pool_attributes(doing, options, chosen)?;
         let waits = pool.is_some_and(|pool| pool.copies > 1);
         let settles = is_homed && options.ack.map_or(waits, |ack| ack == Ack::Copies);
@@ -96,7 +97,7 @@ impl Plan {
         Ok(Self {
             chosen,
             replace,
-            is_homed,
+            needs_id,
             settles,
             settles_members,
             copies_min,
@@ -114,12 +115,12 @@ fn chosen_id(doing: &'static str, options: &PutOptions) -> Result<Option<ObjectI
     };
     let wrong = |detail: String| Error::new(Code::BadRequest, doing).with_detail(detail);
     name.check().map_err(|bad| wrong(bad.to_string()))?;
-    let id = name.id();
     match options.id {
-        Some(other) if other != id => {
+        Some(other) if !name.is_of(&other) => {
             Err(wrong(format!("the name \"{name}\" does not have this id")).with_id(other))
         }
-        _ => Ok(Some(id)),
+        Some(id) => Ok(Some(id)),
+        None => Ok(Some(name.id())),
     }
 }
 
@@ -135,13 +136,15 @@ fn pool_attributes(
         let error = chosen.into_iter().fold(error, Error::with_id);
         Err(error.naming(options.name.as_ref()))
     };
-    let is_named = chosen.is_some_and(|id| id.is_pooled());
-    check_members(doing, &options.members, is_named || options.pool)?;
-    if options.pool && !is_named && chosen.is_some() {
+    let is_homed = chosen.is_some_and(|id| id.home().is_some());
+    let is_named = chosen.is_some_and(|id| id.is_pooled()) && !is_homed;
+    let is_pooled = is_named || is_homed || options.pool;
+    check_members(doing, &options.members, is_pooled)?;
+    if options.pool && !is_named && !is_homed && chosen.is_some() {
         let detail = "an object of a pool has a name that begins with @, or neither name nor id";
         return refused(Code::BadRequest, detail);
     }
-    if !is_named && !options.pool {
+    if !is_pooled {
         return match of_a_pool_alone(options) {
             Some(detail) => refused(Code::BadRequest, detail),
             None => Ok(None),
@@ -384,7 +387,7 @@ mod tests {
     fn an_object_of_a_pool_without_a_name_is_plain_unless_it_wants_more() {
         let pooled = PutOptions { pool: true, ..PutOptions::default() };
         let plan = Plan::new("putting", 1, &pooled).unwrap();
-        assert_eq!((plan.chosen, plan.is_homed, plan.settles), (None, true, false));
+        assert_eq!((plan.chosen, plan.needs_id, plan.settles), (None, true, false));
         assert!(plan.attributes.is_empty());
         let cases = [
             (PutOptions { copies: 2, ..pooled.clone() }, true, (2, 1, Durability::Memory)),
@@ -411,7 +414,7 @@ mod tests {
         let name = |text| Some(Name::new("", text).unwrap());
         let named = PutOptions { name: name("@prod:sales"), ..pooled.clone() };
         let plan = Plan::new("putting", 1, &named).unwrap();
-        assert!(!plan.is_homed && !plan.settles, "its seal is answered when it is accepted");
+        assert!(!plan.needs_id && !plan.settles, "its seal is answered when it is accepted");
         let refused = [
             PutOptions { id: Some(ObjectId::new([1; 20])), ..pooled.clone() },
             PutOptions { name: name("sales"), ..pooled.clone() },

@@ -138,7 +138,7 @@ impl Process {
                 let detail = "to replace an object, give its name or its id";
                 Err(Error::new(Code::BadRequest, doing).with_detail(detail))
             }
-            None if plan.is_homed => {
+            None if plan.needs_id => {
                 let home = home(&self.connection, doing)?;
                 let id = self.connection.session().writing().homed_ids.next(home);
                 Ok((id, id))
@@ -158,8 +158,8 @@ impl Process {
             && !strict
             && !plan.replace
             && !self.connection.is_exact()
-            // The pool is asked before such an object is seen.
-            && !plan.chosen.is_some_and(|id| id.is_pooled())
+            // The pool is asked before an object that any node may make is seen.
+            && !plan.chosen.is_some_and(|id| id.is_pooled() && id.home().is_none())
             && plan.footprint < large_bytes(session.welcome.capacity_bytes)
     }
 
@@ -172,7 +172,7 @@ impl Process {
         plan: &Plan,
         payload: Payload<'_>,
     ) -> Result<(ObjectId, u64)> {
-        let home = if plan.is_homed { Some(home(&self.connection, PUTTING)?) } else { None };
+        let home = if plan.needs_id { Some(home(&self.connection, PUTTING)?) } else { None };
         let mut writing = reserve(&self.connection, session, plan.footprint)?;
         writing.verdicts.take_refusals(PUTTING)?;
         let id = match (chosen, home) {
@@ -313,7 +313,7 @@ impl Process {
         options: &PutOptions,
     ) -> Result<Writer> {
         let awaited = plan.chosen.is_some() && !options.trusted || plan.settles;
-        let home = if plan.is_homed { Some(home(&self.connection, CREATING)?) } else { None };
+        let home = if plan.needs_id { Some(home(&self.connection, CREATING)?) } else { None };
         let mut writing = reserve(&self.connection, &session, plan.footprint)?;
         writing.verdicts.take_refusals(CREATING)?;
         let id = match (plan.chosen, home) {

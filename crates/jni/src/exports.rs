@@ -1,5 +1,6 @@
 //! The native functions of `org.plasmon.shuffle.NativeStore`, in the order of its declarations.
 
+use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use jni::sys::{jboolean, jint, jlong, jobject, jsize};
 use plasmon_client::{Buffer, Code, Error, ObjectReader, Writer};
 
 use crate::boundary::{Failure, run};
-use crate::shuffle_store::{RunId, ShuffleStore};
+use crate::shuffle_store::{Place, RunId, ShuffleStore};
 
 /// The most bytes that one `ByteBuffer` covers.
 const BUFFER_BYTES_MAX: u64 = i32::MAX as u64;
@@ -23,7 +24,7 @@ fn milliseconds(number: jlong) -> Duration {
 }
 
 /// Hands a value to Java, which gives it back to `taken` once.
-fn lent<T>(value: T) -> jlong {
+pub(crate) fn lent<T>(value: T) -> jlong {
     Box::into_raw(Box::new(value)) as jlong
 }
 
@@ -32,7 +33,7 @@ fn lent<T>(value: T) -> jlong {
 /// # Safety
 ///
 /// `number` is what [`lent`] gave for a `T` that was not [`taken`] back.
-unsafe fn borrowed<'a, T>(number: jlong) -> &'a T {
+pub(crate) unsafe fn borrowed<'a, T>(number: jlong) -> &'a T {
     debug_assert_ne!(number, 0, "Java passed an unknown handle");
     // SAFETY: the pointer comes from a box that is not freed yet, as the caller ensures.
     unsafe { &*(number as *const T) }
@@ -43,7 +44,7 @@ unsafe fn borrowed<'a, T>(number: jlong) -> &'a T {
 /// # Safety
 ///
 /// `number` is what [`lent`] gave for a `T`, and is not used elsewhere during or after this call.
-unsafe fn taken<T>(number: jlong) -> Box<T> {
+pub(crate) unsafe fn taken<T>(number: jlong) -> Box<T> {
     debug_assert_ne!(number, 0, "Java passed an unknown handle");
     // SAFETY: the pointer comes from a box that is not used elsewhere, as the caller ensures.
     unsafe { Box::from_raw(number as *mut T) }
@@ -67,24 +68,99 @@ unsafe fn buffer_over<'local>(
     Ok(unsafe { env.new_direct_byte_buffer(address, bytes) }?)
 }
 
-/// `connect0(String[] socketClientNamespace, long timeoutMs, boolean awaits): long`
+/// `connect0(String[] words, int copies, long timeoutMs, boolean awaits): long`; the words are
+/// socket, client, namespace and the namespace of what this process alone needs.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_plasmon_shuffle_NativeStore_connect0<'local>(
     mut env: JNIEnv<'local>,
     _class: JClass<'local>,
-    socket_client_namespace: JObjectArray<'local>,
+    words: JObjectArray<'local>,
+    copies: jint,
     timeout_ms: jlong,
     awaits: jboolean,
 ) -> jlong {
     run(&mut env, 0, |env| {
         let mut word = |at| {
-            let word = JString::from(env.get_object_array_element(&socket_client_namespace, at)?);
+            let word = JString::from(env.get_object_array_element(&words, at)?);
             text(env, &word)
         };
-        let (socket, client, namespace) = (word(0)?, word(1)?, word(2)?);
+        let (socket, client) = (word(0)?, word(1)?);
+        let copies = u8::try_from(copies).unwrap_or(u8::MAX);
+        let place = Place { namespace: word(2)?, scratch: word(3)?, copies };
         let (timeout, awaits) = (milliseconds(timeout_ms), awaits != 0);
-        Ok(lent(ShuffleStore::connect(socket.into(), client, namespace, timeout, awaits)?))
+        Ok(lent(ShuffleStore::connect(socket.into(), client, place, timeout, awaits)?))
     })
+}
+
+/// `defaultSocket0(): String`
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_plasmon_shuffle_NativeStore_defaultSocket0<'local>(
+    mut env: JNIEnv<'local>,
+    _class: JClass<'local>,
+) -> jobject {
+    run(&mut env, JObject::null().into_raw(), |env| {
+        let socket = plasmon_client::default_socket()?;
+        Ok(env.new_string(socket.to_string_lossy())?.into_raw())
+    })
+}
+
+/// `poolOf0(String socket, long timeoutMs): String`
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_plasmon_shuffle_NativeStore_poolOf0<'local>(
+    mut env: JNIEnv<'local>,
+    _class: JClass<'local>,
+    socket: JString<'local>,
+    timeout_ms: jlong,
+) -> jobject {
+    run(&mut env, JObject::null().into_raw(), |env| {
+        let socket = PathBuf::from(text(env, &socket)?);
+        let pool = ShuffleStore::pool_of(socket, milliseconds(timeout_ms))?;
+        Ok(env.new_string(pool)?.into_raw())
+    })
+}
+
+/// `slot0(long store): int`
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_plasmon_shuffle_NativeStore_slot0<'local>(
+    mut env: JNIEnv<'local>,
+    _class: JClass<'local>,
+    store: jlong,
+) -> jint {
+    run(&mut env, 0, |_| {
+        // SAFETY: stores are never taken back, and Java passes the number of one.
+        Ok(jint::from(unsafe { borrowed::<ShuffleStore>(store) }.slot()?))
+    })
+}
+
+/// `nodes0(long store): String`
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_plasmon_shuffle_NativeStore_nodes0<'local>(
+    mut env: JNIEnv<'local>,
+    _class: JClass<'local>,
+    store: jlong,
+) -> jobject {
+    run(&mut env, JObject::null().into_raw(), |env| {
+        // SAFETY: stores are never taken back, and Java passes the number of one.
+        let nodes = unsafe { borrowed::<ShuffleStore>(store) }.nodes()?;
+        Ok(env.new_string(nodes)?.into_raw())
+    })
+}
+
+/// `settle0(long store, int shuffle, long map, int runs)`
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_plasmon_shuffle_NativeStore_settle0<'local>(
+    mut env: JNIEnv<'local>,
+    _class: JClass<'local>,
+    store: jlong,
+    shuffle: jint,
+    map: jlong,
+    runs: jint,
+) {
+    run(&mut env, (), |_| {
+        // SAFETY: stores are never taken back, and Java passes the number of one.
+        let store = unsafe { borrowed::<ShuffleStore>(store) };
+        Ok(store.settle(shuffle, map, runs)?)
+    });
 }
 
 /// `start0(String daemon, String[] keysAndValues): long`
@@ -228,7 +304,18 @@ pub extern "system" fn Java_org_plasmon_shuffle_NativeStore_openInMemory0<'local
 
 /// Hands a pin to Java, and the memory that it holds.
 fn lend_pin(env: &mut JNIEnv<'_>, found: Buffer, pin: &JLongArray<'_>) -> Result<jobject, Failure> {
-    let (address, bytes) = (found.data().as_ptr().cast_mut(), found.data().len());
+    let all = 0..found.data().len();
+    lend_part(env, (found, all), pin)
+}
+
+/// Hands a pin to Java, and a part of the memory that it holds.
+pub(crate) fn lend_part(
+    env: &mut JNIEnv<'_>,
+    (found, part): (Buffer, Range<usize>),
+    pin: &JLongArray<'_>,
+) -> Result<jobject, Failure> {
+    let memory = &found.data()[part];
+    let (address, bytes) = (memory.as_ptr().cast_mut(), memory.len());
     // SAFETY: the pin holds the memory, and Java's class for pins gives the buffer up before it
     // releases the pin. The buffer is not written to: that class lends it read-only.
     let buffer = unsafe { buffer_over(env, address, bytes) }?;
@@ -329,6 +416,22 @@ pub extern "system" fn Java_org_plasmon_shuffle_NativeStore_deleteAttempt0<'loca
         let store = unsafe { borrowed::<ShuffleStore>(store) };
         Ok(store.delete_attempt(shuffle, map, runs)?)
     });
+}
+
+/// `deleteEverywhere0(long store, int shuffle, long map): int`
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_plasmon_shuffle_NativeStore_deleteEverywhere0<'local>(
+    mut env: JNIEnv<'local>,
+    _class: JClass<'local>,
+    store: jlong,
+    shuffle: jint,
+    map: jlong,
+) -> jint {
+    run(&mut env, 0, |_| {
+        // SAFETY: stores are never taken back, and Java passes the number of one.
+        let store = unsafe { borrowed::<ShuffleStore>(store) };
+        Ok(jint::try_from(store.delete_everywhere(shuffle, map)?).unwrap_or(jint::MAX))
+    })
 }
 
 /// `deleteShuffle0(long store, int shuffle): int`

@@ -33,6 +33,7 @@
 
 mod boundary;
 pub mod exports;
+pub mod gather;
 mod shuffle_store;
 
 pub use shuffle_store::ShuffleStore;

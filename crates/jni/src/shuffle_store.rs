@@ -4,11 +4,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use plasmon_client::{
-    Buffer, Client, Code, ConnectOptions, Error, Filter, Name, ObjectId, ObjectReader, PutOptions,
-    Result, StartOptions, Status, Writer,
+    Ack, Buffer, Client, Code, ConnectOptions, Error, Filter, Name, NodeState, ObjectId,
+    ObjectReader, PartsGather, PartsOf, PoolNode, PutOptions, Result, StartOptions, Status, Writer,
 };
 
 const NAMING: &str = "naming a run of a shuffle";
+const SETTLING: &str = "waiting for the copies of a run of a shuffle";
 
 /// Ids in one request to delete, well below what a frame takes.
 const DELETED_AT_ONCE: usize = 512;
@@ -33,7 +34,12 @@ impl RunId {
     /// The text of its name.
     fn text(self) -> String {
         let Self { shuffle, map, run } = self;
-        format!("{}{map}/{run}", prefix(shuffle))
+        format!("{}{run}", prefix_of_attempt(shuffle, map))
+    }
+
+    /// Whether a reduce task wrote it while its memory was short: no other task reads it.
+    fn is_spill(self) -> bool {
+        self.map < 0
     }
 }
 
@@ -42,11 +48,40 @@ fn prefix(shuffle: i32) -> String {
     format!("shuffle-{shuffle}/")
 }
 
+/// The common prefix of the names of all runs of an attempt at a map task.
+fn prefix_of_attempt(shuffle: i32, map: i64) -> String {
+    format!("{}{map}/", prefix(shuffle))
+}
+
+/// What the runs of an application are called, and how many copies they have.
+#[derive(Clone, Debug, Default)]
+pub struct Place {
+    /// The application's namespace. If it is one of a pool, all nodes find the runs.
+    pub namespace: String,
+    /// In a pool, the namespace of what this process alone needs, which ends with it.
+    pub scratch: String,
+    /// In a pool, how many nodes keep a run.
+    pub copies: u8,
+}
+
+/// A part of one run, of whichever node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WantedPart {
+    /// The run.
+    pub run: RunId,
+    /// The slot of the node that made it.
+    pub slot: u16,
+    /// Where in the run the part begins, in bytes.
+    pub start: u64,
+    /// Where it ends.
+    pub end: u64,
+}
+
 /// A connection, and the namespace in which the application's objects are named.
 #[derive(Debug)]
 pub struct ShuffleStore {
     store: Client,
-    namespace: String,
+    place: Place,
     /// For how long to wait for the store, and for what was spilled to come back.
     timeout: Duration,
     /// Whether sealing waits for the daemon's verdict, which only a quota makes worth knowing: the
@@ -59,7 +94,7 @@ impl ShuffleStore {
     pub fn connect(
         socket: PathBuf,
         client: String,
-        namespace: String,
+        place: Place,
         timeout: Duration,
         awaits_verdicts: bool,
     ) -> Result<Self> {
@@ -69,7 +104,27 @@ impl ShuffleStore {
             connect_timeout: timeout,
             ..ConnectOptions::default()
         };
-        Ok(Self { store: Client::connect(&options)?, namespace, timeout, awaits_verdicts })
+        let store = Client::connect(&options)?;
+        let made = Self { store, place, timeout, awaits_verdicts };
+        if made.is_pooled() {
+            made.store.adopt(&made.place.scratch, 0)?;
+        }
+        Ok(made)
+    }
+
+    /// The pool that a running store belongs to: the addresses of its etcd, or the empty text.
+    pub fn pool_of(socket: PathBuf, timeout: Duration) -> Result<String> {
+        let options = ConnectOptions {
+            socket: Some(socket),
+            name: "spark".to_owned(),
+            connect_timeout: timeout,
+            ..ConnectOptions::default()
+        };
+        Ok(Client::connect(&options)?.status()?.cluster)
+    }
+
+    fn is_pooled(&self) -> bool {
+        self.place.namespace.starts_with('@')
     }
 
     /// Starts a store of the application's own, which ends with its last client.
@@ -80,24 +135,90 @@ impl ShuffleStore {
 
     /// Makes the application's objects end with this connection, and limits them; 0 for no limit.
     pub fn adopt(&self, quota_bytes: u64) -> Result<()> {
-        self.store.adopt(&self.namespace, quota_bytes)
+        self.store.adopt(&self.place.namespace, quota_bytes)
     }
 
     fn name(&self, id: RunId) -> Result<Name> {
-        Name::new(self.namespace.clone(), id.text())
+        let is_scratch = self.is_pooled() && id.is_spill();
+        let namespace = if is_scratch { &self.place.scratch } else { &self.place.namespace };
+        Name::new(namespace.clone(), id.text())
             .map_err(|error| Error::new(Code::BadRequest, NAMING).with_detail(error.to_string()))
+    }
+
+    /// The name of a run, and its id where it is made on this node.
+    fn named(&self, id: RunId) -> Result<(Name, ObjectId)> {
+        let name = self.name(id)?;
+        let id = match name.is_pooled() {
+            true => name.id_at(self.store.pool_slot()?.0),
+            false => name.id(),
+        };
+        Ok((name, id))
+    }
+
+    /// The id of a run that is made on this node.
+    fn id(&self, id: RunId) -> Result<ObjectId> {
+        Ok(self.named(id)?.1)
     }
 
     /// Reserves the memory of a run.
     pub fn create(&self, id: RunId, bytes: u64) -> Result<Writer> {
-        let name = Some(self.name(id)?);
+        let (name, id) = self.named(id)?;
         let trusted = !self.awaits_verdicts;
-        self.store.create(bytes, &PutOptions { name, trusted, ..PutOptions::default() })
+        let options = PutOptions { id: Some(id), trusted, ..PutOptions::default() };
+        let options = match name.is_pooled() {
+            // The copies are made meanwhile: `settle` waits for all of an output at once.
+            true => PutOptions { copies: self.place.copies, ack: Some(Ack::Local), ..options },
+            false => options,
+        };
+        self.store.create(bytes, &PutOptions { name: Some(name), ..options })
+    }
+
+    /// Waits until the pool has accepted the runs 0 up to `runs` of an attempt that were made here,
+    /// with their copies.
+    pub fn settle(&self, shuffle: i32, map: i64, runs: i32) -> Result<()> {
+        let id = |run| self.id(RunId { shuffle, map, run });
+        let ids = (0..runs).map(id).collect::<Result<Vec<_>>>()?;
+        let outcomes = self.store.settle(&ids, Some(self.timeout))?;
+        let refused = ids.iter().zip(outcomes).find_map(|(id, outcome)| Some((*id, outcome?)));
+        match refused {
+            None => Ok(()),
+            Some((id, code)) => Err(Error::new(code, SETTLING).with_id(id)),
+        }
+    }
+
+    /// The slot of this node in its pool.
+    pub fn slot(&self) -> Result<u16> {
+        Ok(self.store.pool_slot()?.0)
+    }
+
+    /// The nodes of the pool as text, a line for each: its slot, `up` or `down`, and its name.
+    pub fn nodes(&self) -> Result<String> {
+        let nodes = self.store.pool_nodes()?;
+        let line = |node: &PoolNode| {
+            let state = if node.state == NodeState::Up { "up" } else { "down" };
+            format!("{} {state} {}\n", node.slot.0, node.name)
+        };
+        Ok(nodes.iter().map(line).collect())
+    }
+
+    /// Asks for parts of runs, which come in this order, with so many bytes under way. A run that
+    /// does not exist is not waited for.
+    pub fn gather(&self, wanted: &[WantedPart], bytes_ahead: u64) -> Result<PartsGather> {
+        let part = |wanted: &WantedPart| {
+            let id = self.name(wanted.run)?.id_at(wanted.slot);
+            let range = wanted.start..wanted.end;
+            Ok(PartsOf { id, ranges: Vec::from([range]) })
+        };
+        let parts = wanted.iter().map(part).collect::<Result<Vec<_>>>()?;
+        let mut gather = self.store.pool_gather(parts, Some(Duration::ZERO));
+        gather = gather.with_bytes_ahead(bytes_ahead);
+        gather.begin();
+        Ok(gather)
     }
 
     /// Pins a run; one that was spilled comes back into memory first.
     pub fn open(&self, id: RunId) -> Result<Buffer> {
-        let id = self.name(id)?.id();
+        let id = self.id(id)?;
         match self.store.take_now(&id) {
             Some(buffer) => Ok(buffer),
             None => self.open_slowly(&id),
@@ -117,19 +238,24 @@ impl ShuffleStore {
 
     /// Pins a run that is in memory; `None` when it is spilled or does not exist.
     pub fn open_in_memory(&self, id: RunId) -> Result<Option<Buffer>> {
-        Ok(self.store.take_now(&self.name(id)?.id()))
+        Ok(self.store.take_now(&self.id(id)?))
     }
 
     /// Opens a run to read pieces of it; one that was spilled stays in its file.
     pub fn open_pieces(&self, id: RunId) -> Result<ObjectReader> {
-        self.store.open(&self.name(id)?.id())
+        self.store.open(&self.id(id)?)
     }
 
     /// Deletes the first `runs` runs of one attempt; a run that is gone is not an error.
     pub fn delete_attempt(&self, shuffle: i32, map: i64, runs: i32) -> Result<()> {
-        let name = |run| Ok(self.name(RunId { shuffle, map, run })?.id());
-        let ids = (0..runs).map(name).collect::<Result<Vec<_>>>()?;
+        let id = |run| self.id(RunId { shuffle, map, run });
+        let ids = (0..runs).map(id).collect::<Result<Vec<_>>>()?;
         self.delete(&ids).map(drop)
+    }
+
+    /// Deletes what an attempt left on any node of the pool; returns how many objects that were.
+    pub fn delete_everywhere(&self, shuffle: i32, map: i64) -> Result<usize> {
+        self.delete_listed(Some(prefix_of_attempt(shuffle, map)))
     }
 
     /// Deletes all objects of a shuffle, of any attempt; returns their number.
@@ -143,10 +269,17 @@ impl ShuffleStore {
     }
 
     fn delete_listed(&self, prefix: Option<String>) -> Result<usize> {
-        let filter = Filter { namespace: Some(self.namespace.clone()), prefix };
-        let listed = self.store.list(&filter)?;
-        let ids: Vec<ObjectId> = listed.iter().map(|info| info.id).collect();
-        self.delete(&ids)
+        let filter = Filter { namespace: Some(self.place.namespace.clone()), prefix };
+        let (mut ids, mut unlisted) = (Vec::new(), None);
+        // A node of a pool that does not answer is named at the end; the others have answered.
+        for listed in self.store.listing(&filter) {
+            match listed {
+                Ok(info) => ids.push(info.id),
+                Err(error) => unlisted = Some(error),
+            }
+        }
+        let deleted = self.delete(&ids)?;
+        unlisted.map_or(Ok(deleted), Err)
     }
 
     fn delete(&self, ids: &[ObjectId]) -> Result<usize> {

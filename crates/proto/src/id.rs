@@ -263,6 +263,24 @@ impl Name {
     pub fn id(&self) -> ObjectId {
         ObjectId::from_name(self)
     }
+
+    /// The id of an object with this name of a pool that is made on the node in slot `home` and
+    /// never again, so that other nodes find it without the records of the pool. The name alone
+    /// does not lead to it, and each node may have one.
+    pub fn id_at(&self, home: u16) -> ObjectId {
+        let id = *self.id().as_bytes();
+        let identity = std::array::from_fn(|at| id[at]);
+        ObjectId::pooled(identity, Some(home))
+    }
+
+    /// Whether an object with this id may have this name: it is the name's [`Self::id`], or
+    /// [`Self::id_at`] a node.
+    pub fn is_of(&self, id: &ObjectId) -> bool {
+        match id.home() {
+            Some(home) => self.is_pooled() && self.id_at(home) == *id,
+            None => self.id() == *id,
+        }
+    }
 }
 
 impl fmt::Display for Name {
@@ -323,6 +341,19 @@ mod tests {
             assert_eq!(id.home().is_some(), at < 14, "byte {at}");
         }
         assert!(!Name::new("", "prices").unwrap().id().is_pooled());
+    }
+
+    #[test]
+    fn a_name_of_a_pool_has_an_id_on_each_node() {
+        let name = Name::new("@", "x").unwrap();
+        // The layout is a format: nodes, later versions and the shuffle of Spark must agree.
+        assert_eq!(name.id_at(3).to_string(), "5548544c087a1e0509021d90030040706f6f6c00");
+        assert_eq!(name.id_at(3).home(), Some(3));
+        assert!(name.is_of(&name.id()) && name.is_of(&name.id_at(3)));
+        let other = Name::new("@", "y").unwrap();
+        assert!(!name.is_of(&other.id()) && !name.is_of(&other.id_at(3)));
+        let local = Name::new("", "x").unwrap();
+        assert!(local.is_of(&local.id()) && !local.is_of(&local.id_at(3)));
     }
 
     #[test]

@@ -73,10 +73,10 @@ impl ListQuery {
             && page.objects.iter().all(|object| self.is_named(object))
     }
 
-    /// Whether an object has a name of this namespace, which is the one of its id.
+    /// Whether an object has a name of this namespace, which may be that of its id.
     fn is_named(&self, object: &ListedObject) -> bool {
         let name = Name { namespace: self.namespace.clone(), text: object.text.clone() };
-        let has_id = object.id.home().is_some() || !name.is_pooled() || name.id() == object.id;
+        let has_id = !name.is_pooled() || name.is_of(&object.id);
         name.check().is_ok() && has_id && object.text.starts_with(&self.prefix)
     }
 }

@@ -33,10 +33,10 @@ pub struct NamesFilter {
 }
 
 impl PoolNotice {
-    /// Whether its name keeps the rules, and is the one of a free id.
+    /// Whether its name keeps the rules, and may be that of its id.
     pub fn is_valid(&self) -> bool {
         let Self { id, name, .. } = self;
-        let has_id = id.home().is_some() || !name.is_pooled() || name.id() == *id;
+        let has_id = !name.is_pooled() || name.is_of(id);
         name.check().is_ok() && has_id
     }
 }

@@ -8,6 +8,7 @@ use plasmon_proto::limits::REQUEST_IDS_MAX;
 use plasmon_proto::message::{Access, ClientInfo, Filter, Request, Status};
 use plasmon_proto::object::{Level, ObjectInfo, ObjectState};
 use plasmon_proto::participation::Participation;
+use plasmon_proto::pool::Slot;
 use plasmon_proto::pool_admin::{ObjectPlace, PoolNode, PoolStatus, Verification};
 use plasmon_proto::ring::Submission;
 use plasmon_proto::{Code, Name, ObjectId};
@@ -26,6 +27,7 @@ use crate::pool;
 use crate::pool_delete;
 use crate::pool_subscription;
 use crate::process::Process;
+use crate::settle;
 use crate::start::{default_socket, start};
 use crate::submit::submit;
 use crate::subscription::Subscription;
@@ -497,6 +499,13 @@ impl Client {
     /// asks the pool daemon of this machine.
     pub fn pool_place(&self, id: &ObjectId) -> Result<ObjectPlace> {
         pool::place(self.socket(), *id)
+    }
+
+    /// The slot of this node in its pool: the home of what is put here without a name, and of names
+    /// that are put [at home](plasmon_proto::Name::id_at). Waits for a store that has just started.
+    /// [`Code::Unsupported`] for a store that belongs to no pool.
+    pub fn pool_slot(&self) -> Result<Slot> {
+        settle::home(self.here()?, "asking for this node's slot in the pool")
     }
 
     /// The pool that this store belongs to, as its pool daemon has seen it last.

@@ -70,6 +70,8 @@ pub struct PartsGather {
     /// How many reads each request has that is under way.
     under_way: VecDeque<usize>,
     door: ReadDoor,
+    /// How many bytes one request may ask for.
+    request_bytes: u64,
     /// The pool daemon cannot be asked: nothing is asked any more.
     broken: Option<(Code, String)>,
 }
@@ -87,6 +89,7 @@ impl Client {
             items: VecDeque::new(),
             under_way: VecDeque::new(),
             door: ReadDoor::new(self.socket().to_owned()),
+            request_bytes: GATHER_BYTES_MAX,
             broken: None,
         }
     }
@@ -101,8 +104,8 @@ struct Size {
 }
 
 impl Size {
-    /// Takes another read into the request, if there is room for it.
-    fn add(&mut self, read: &GatherRead, bytes: u64) -> bool {
+    /// Takes another read into a request of so many bytes at most, if there is room for it.
+    fn add(&mut self, read: &GatherRead, bytes: u64, bytes_max: u64) -> bool {
         let sum = Self {
             reads: self.reads + 1,
             spans: self.spans + read.spans.len(),
@@ -110,7 +113,7 @@ impl Size {
         };
         let fits = sum.reads <= GATHER_READS_MAX
             && sum.spans <= GATHER_SPANS_MAX
-            && sum.bytes <= GATHER_BYTES_MAX;
+            && sum.bytes <= bytes_max;
         if fits {
             *self = sum;
         }
@@ -119,6 +122,21 @@ impl Size {
 }
 
 impl PartsGather {
+    /// Has at most so many bytes on their way, or waiting to be taken, but for single reads that
+    /// are longer. Without it 64 MiB, which is also the most.
+    #[must_use]
+    pub fn with_bytes_ahead(mut self, bytes: u64) -> Self {
+        self.request_bytes = (bytes / REQUESTS_AHEAD as u64).clamp(1, GATHER_BYTES_MAX);
+        self
+    }
+
+    /// Asks for what may be under way, so that it comes while the caller does something else.
+    pub fn begin(&mut self) {
+        if let Err(error) = self.ask_ahead() {
+            self.end_asked(&error);
+        }
+    }
+
     /// How many reads have not been given yet.
     fn len(&self) -> usize {
         self.items.len() + self.left.len()
@@ -178,8 +196,14 @@ impl PartsGather {
             let mut state = self.plan(&wanted);
             if let State::Asked(read) = &state {
                 match read.bytes() {
-                    Some(bytes) if size.add(read, bytes) => reads.push(read.clone()),
-                    Some(bytes) if Size::default().add(read, bytes) => {
+                    Some(bytes) if size.add(read, bytes, self.request_bytes) => {
+                        reads.push(read.clone());
+                    }
+                    // One that is longer than a request should be makes one of its own.
+                    Some(bytes) if reads.is_empty() && size.add(read, bytes, GATHER_BYTES_MAX) => {
+                        reads.push(read.clone());
+                    }
+                    Some(bytes) if Size::default().add(read, bytes, GATHER_BYTES_MAX) => {
                         self.left.push_front(wanted);
                         break;
                     }
@@ -286,9 +310,7 @@ impl Iterator for PartsGather {
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
-            if let Err(error) = self.ask_ahead() {
-                self.end_asked(&error);
-            }
+            self.begin();
             match self.items.pop_front() {
                 None if self.left.is_empty() => return None,
                 None => {}

@@ -59,7 +59,7 @@ impl<D: Directory> Store<D> {
         let is_made_here = pool.is_none_or(|pool| pool.origin.is_none());
         let is_named = match id.home() {
             None => pool.is_some() && name.as_ref().is_some_and(|name| name.id() == *id),
-            Some(_) => true,
+            Some(_) => name.as_ref().is_none_or(|name| name.is_of(id)),
         };
         if is_made_here && is_named { Ok(()) } else { Err(Code::BadRequest) }
     }

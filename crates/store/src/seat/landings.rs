@@ -84,7 +84,7 @@ impl<D: Directory> Store<D> {
         let Attributes { name, ttl_ms, members, pool } = &attributes;
         let pool = pool.filter(|pool| pool.origin.is_some()).ok_or(Code::BadRequest)?;
         let here = self.seat.here.ok_or(Code::BadRequest)?;
-        let is_named = name.as_ref().is_none_or(|name| name.id() == *id);
+        let is_named = name.as_ref().is_none_or(|name| name.is_of(id));
         let is_right = pool.birth(here) == birth && is_named && are_members_of_a_pool(members);
         if is_right && ttl_ms.is_none() { Ok(attributes) } else { Err(Code::BadRequest) }
     }
