@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use plasmon_client::{Ack, Client, Code, Error, ObjectId, PutOptions};
+use plasmon_client::{Ack, Client, Code, Error, Filter, Name, ObjectId, PutOptions};
 use plasmon_testkit::{pattern, until};
 
 use crate::node::{LONG, NOW, nodes};
@@ -206,4 +206,51 @@ fn deletes_right_after_puts_leave_nothing() {
     let outcomes = nodes[0].client.settle(&ids, LONG).unwrap();
     let ended = |outcome: &Option<Code>| matches!(outcome, Some(Code::Deleted | Code::Absent));
     assert!(outcomes.iter().all(ended));
+}
+
+/// Spark's shuffle names its outputs so: found from the slot alone, listed and ended by the name.
+#[test]
+fn a_name_at_home_is_found_on_all_nodes_by_its_id_and_ends_with_its_namespace() {
+    let Some((_etcd, mut nodes)) = nodes(3, &[]) else { return };
+    let owner = nodes[1].connect();
+    owner.adopt("@app", 0).unwrap();
+    let name = |text: &str| Name::new("@app", text).unwrap();
+    let put = |node: usize, text: &str, copies| {
+        let client = &nodes[node].client;
+        let id = name(text).id_at(client.pool_slot().unwrap().0);
+        let options = PutOptions { id: Some(id), name: Some(name(text)), ..local(copies) };
+        let mut writer = client.create(8, &PutOptions { trusted: true, ..options }).unwrap();
+        writer.copy_from_slice(&(node as u64).to_le_bytes());
+        assert_eq!(writer.seal().unwrap(), id);
+        id
+    };
+    let same = [put(0, "same", 1), put(2, "same", 1)];
+    for (id, bytes) in same.iter().zip([0, 2u64]) {
+        assert_eq!(nodes[1].client.get_existing(id).unwrap().data(), bytes.to_le_bytes());
+    }
+    let kept = put(0, "kept", 2);
+    settled(&nodes[0].client, &[same[0], kept]);
+    let error = nodes[1].client.get_existing(&name("same").id()).unwrap_err();
+    assert_eq!(error.code(), Code::Absent, "the name alone leads to no object");
+    let wrong = PutOptions { id: Some(name("other").id_at(0)), ..pooled(1) };
+    let error = nodes[0].client.put(b"x", &PutOptions { name: Some(name("x")), ..wrong });
+    assert_eq!(error.unwrap_err().code(), Code::BadRequest);
+    let listed = Filter { namespace: Some("@app".to_owned()), prefix: Some("same".to_owned()) };
+    until("all nodes list both", || {
+        let found = nodes[1].client.list(&listed).unwrap();
+        found.len() == 2 && found.iter().all(|info| same.contains(&info.id))
+    });
+
+    // The home dies, and what has another copy is found there under the name's id.
+    nodes.remove(0).kill();
+    let found = || nodes.iter().all(|node| node.client.get(&kept, LONG).is_ok());
+    until("the other copy is found", found);
+    owner.disconnect();
+    until("everything of the namespace is gone", || {
+        nodes.iter().all(|node| {
+            let ids = [same[1], kept];
+            ids.iter().all(|id| node.client.get_now(id).is_none())
+                && node.client.list(&listed).is_ok_and(|found| found.is_empty())
+        })
+    });
 }

@@ -158,6 +158,13 @@ public final class MapOutput {
         }
     }
 
+    /** Waits until all runs have their copies in the pool. */
+    public void settle() throws StoreException {
+        if (runs > 0) {
+            store.settle(shuffle, map, runs);
+        }
+    }
+
     /** Takes back what was sealed, unless the output is committed. */
     public void abort() throws StoreException {
         if (!committed && runs > 0) {

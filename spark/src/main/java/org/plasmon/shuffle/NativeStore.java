@@ -2,6 +2,8 @@ package org.plasmon.shuffle;
 
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Map;
 
 /**
@@ -15,10 +17,12 @@ import java.util.Map;
 public final class NativeStore implements AutoCloseable {
     private final long handle;
     private final SpilledRuns spilledRuns = new SpilledRuns(this);
+    private final RunIndexes indexes;
     private volatile boolean closed;
 
-    private NativeStore(long handle) {
+    private NativeStore(long handle, RunIndexes indexes) {
         this.handle = handle;
+        this.indexes = indexes;
     }
 
     /**
@@ -37,8 +41,90 @@ public final class NativeStore implements AutoCloseable {
             String socket, String client, String namespace, long timeoutMs, boolean awaits)
             throws StoreException {
         NativeLibrary.load();
-        String[] words = {socket, client, namespace};
-        return new NativeStore(connect0(words, timeoutMs, awaits));
+        String[] words = {socket, client, namespace, ""};
+        return new NativeStore(connect0(words, 0, timeoutMs, awaits), RunIndexes.NONE);
+    }
+
+    /**
+     * How an application is in a pool of several nodes.
+     *
+     * @param namespace the application's own, of the pool: it begins with {@code @}
+     * @param scratch the namespace of what this process alone needs, which ends with it
+     * @param copies how many nodes keep a run
+     */
+    public record Pool(String namespace, String scratch, int copies) {}
+
+    /**
+     * Connects to the store of a node, for runs that all nodes of its pool find.
+     *
+     * @param socket the path of the store's socket
+     * @param client what the store's lists show for this process
+     * @param pool where in the pool
+     * @param timeoutMs for how long to wait for the store, for copies, and for what was spilled, in
+     *     milliseconds
+     */
+    public static NativeStore join(String socket, String client, Pool pool, long timeoutMs)
+            throws StoreException {
+        NativeLibrary.load();
+        String[] words = {socket, client, pool.namespace(), pool.scratch()};
+        long handle = connect0(words, pool.copies(), timeoutMs, false);
+        return new NativeStore(handle, new RunIndexes());
+    }
+
+    /** The socket of the store that the machine's programs use unless they name one. */
+    public static String defaultSocket() throws StoreException {
+        NativeLibrary.load();
+        return defaultSocket0();
+    }
+
+    /** The pool that a running store belongs to, as text; empty for a store of one machine. */
+    public static String poolOf(String socket, long timeoutMs) throws StoreException {
+        NativeLibrary.load();
+        return poolOf0(socket, timeoutMs);
+    }
+
+    /** The number of this node in its pool: the home of the runs that are made here. */
+    public int slot() throws StoreException {
+        return slot0(handle());
+    }
+
+    /** The nodes of the pool. */
+    public List<PoolNode> nodes() throws StoreException {
+        List<PoolNode> nodes = new ArrayList<>();
+        for (String line : ask(NativeStore::nodes0).split("\n")) {
+            String[] words = line.split(" ", 3);
+            nodes.add(new PoolNode(Integer.parseInt(words[0]), words[1].equals("up"), words[2]));
+        }
+        return nodes;
+    }
+
+    /**
+     * A node of a pool.
+     *
+     * @param slot its number, which no other node gets
+     * @param isUp whether it takes part now
+     * @param name its name
+     */
+    public record PoolNode(int slot, boolean isUp, String name) {}
+
+    /** Waits until the runs 0 up to {@code runs} of an attempt have their copies. */
+    public void settle(int shuffle, long map, int runs) throws StoreException {
+        settle0(handle(), shuffle, map, runs);
+    }
+
+    /** Deletes what an attempt left on any node; how many objects that were. */
+    public int deleteEverywhere(int shuffle, long map) throws StoreException {
+        return ask(handle -> deleteEverywhere0(handle, shuffle, map));
+    }
+
+    /** What is known of runs of other nodes. */
+    RunIndexes indexes() {
+        return indexes;
+    }
+
+    /** The store's number for native functions. */
+    long handleForCalls() throws StoreException {
+        return handle();
     }
 
     /**
@@ -104,6 +190,7 @@ public final class NativeStore implements AutoCloseable {
     /** Closes the files of a shuffle that is over, which stayed open for the next task. */
     public void closeFiles(int shuffle) {
         spilledRuns.forget(shuffle);
+        indexes.forget(shuffle);
     }
 
     /** Deletes the runs 0 up to {@code runs} of an attempt; those that are absent are no error. */
@@ -117,7 +204,7 @@ public final class NativeStore implements AutoCloseable {
 
     /** Deletes what any attempt left of a shuffle; how many objects that were. */
     public int deleteShuffle(int shuffle) throws StoreException {
-        spilledRuns.forget(shuffle);
+        closeFiles(shuffle);
         return ask(handle -> deleteShuffle0(handle, shuffle));
     }
 
@@ -239,7 +326,7 @@ public final class NativeStore implements AutoCloseable {
         private long pin;
         private ByteBuffer memory;
 
-        private Pin(long pin, ByteBuffer memory) {
+        Pin(long pin, ByteBuffer memory) {
             this.pin = pin;
             this.memory = memory;
         }
@@ -312,7 +399,18 @@ public final class NativeStore implements AutoCloseable {
     }
 
     private static native long connect0(
-            String[] socketClientNamespace, long timeoutMs, boolean awaits) throws StoreException;
+            String[] words, int copies, long timeoutMs, boolean awaits) throws StoreException;
+
+    private static native String defaultSocket0() throws StoreException;
+
+    private static native String poolOf0(String socket, long timeoutMs) throws StoreException;
+
+    private static native int slot0(long handle) throws StoreException;
+
+    private static native String nodes0(long handle) throws StoreException;
+
+    private static native void settle0(long handle, int shuffle, long map, int runs)
+            throws StoreException;
 
     private static native void adopt0(long handle, long quotaBytes) throws StoreException;
 
@@ -344,6 +442,9 @@ public final class NativeStore implements AutoCloseable {
     private static native void release0(long pin);
 
     private static native void deleteAttempt0(long handle, int shuffle, long map, int runs)
+            throws StoreException;
+
+    private static native int deleteEverywhere0(long handle, int shuffle, long map)
             throws StoreException;
 
     private static native int deleteShuffle0(long handle, int shuffle) throws StoreException;

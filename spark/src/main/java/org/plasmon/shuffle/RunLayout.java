@@ -78,8 +78,18 @@ final class RunLayout {
         return header(memory, id, memory.capacity());
     }
 
-    /** As {@link #header(ByteBuffer, Part)}, of a run of which not all may be at hand. */
+    /** As {@link #header(ByteBuffer, RunId)}, of a run of which not all may be at hand. */
     static Header header(ByteBuffer memory, RunId id, long bytes) throws StoreException {
+        Header header = headerOfPart(memory, id);
+        long wanted = payloadStart(header.partitions()) + header.payloadBytes();
+        if (wanted != bytes) {
+            throw corrupt(id, wanted + " bytes were expected, " + bytes + " found");
+        }
+        return header;
+    }
+
+    /** The same, of a run whose length is not known. */
+    static Header headerOfPart(ByteBuffer memory, RunId id) throws StoreException {
         if (memory.capacity() < HEADER_BYTES || memory.getLong(0) != MAGIC) {
             throw corrupt(id, "it does not start with the header of a run");
         }
@@ -96,9 +106,8 @@ final class RunLayout {
                 memory.getInt(AT_RUNS),
                 memory.getLong(AT_RECORDS),
                 memory.getLong(AT_PAYLOAD_BYTES));
-        long wanted = payloadStart(header.partitions()) + header.payloadBytes();
-        if (header.partitions() < 0 || header.payloadBytes() < 0 || wanted != bytes) {
-            throw corrupt(id, wanted + " bytes were expected, " + bytes + " found");
+        if (header.partitions() < 0 || header.payloadBytes() < 0) {
+            throw corrupt(id, "its header has numbers below 0");
         }
         return header;
     }

@@ -7,7 +7,7 @@ import java.nio.ByteBuffer;
  * run held in memory at a time, so that the store may spill the others. A run that was spilled is
  * read where it is, unless the reader wants all of it.
  */
-public final class SectionReader implements AutoCloseable {
+public final class SectionReader implements Sections {
     private final NativeStore store;
     private final int shuffle;
     private final long map;
@@ -54,20 +54,17 @@ public final class SectionReader implements AutoCloseable {
         return map;
     }
 
-    /** The partition of the last section. */
+    @Override
     public int partition() {
         return partitions[Math.max(0, Math.min(next, partitions.length) - 1)];
     }
 
-    /** How many records the last section has. */
+    @Override
     public int records() {
         return records;
     }
 
-    /**
-     * The next section that is not empty, checked against its checksum; {@code null} at the end.
-     * The bytes stay until the next call and no longer.
-     */
+    @Override
     public ByteBuffer next() throws StoreException {
         while (true) {
             while (next < partitions.length) {

@@ -44,6 +44,11 @@ public final class StoreException extends IOException {
         return key.equals("disconnected");
     }
 
+    /** Whether no node that has the object answers, which may pass. */
+    public boolean isUnreachable() {
+        return key.equals("unreachable");
+    }
+
     /** Whether the application has as much in the store as it may. */
     public boolean isBeyondQuota() {
         return key.equals("quota_exceeded");

@@ -9,20 +9,25 @@ import java.util.HexFormat;
 import org.apache.spark.SparkConf;
 import org.apache.spark.SparkContext$;
 import org.apache.spark.SparkEnv;
+import org.apache.spark.rdd.RDD;
 import org.plasmon.shuffle.NativeStore;
 import org.plasmon.shuffle.StoreException;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * This process's part in one Spark application: its connection to the store that all processes of
- * the application share.
+ * This process's part in one Spark application: its connection to the store of its machine.
  *
  * <pre>
- * driver:   starts a store, or takes the one that is named ─► adopts a namespace in it, which ends
- *           with the driver ─► writes socket, namespace and machine into the configuration that
- *           every executor is given
- * executor: reads them ─► refuses another machine ─► connects
+ * one machine
+ *   driver:   starts a store, or takes the one that is named ─► adopts a namespace in it, which
+ *             ends with the driver ─► writes socket, namespace and machine into the configuration
+ *             that every executor is given
+ *   executor: reads them ─► refuses another machine ─► connects
+ * a pool of several nodes
+ *   driver:   takes the store of its node ─► adopts a namespace of the pool ─► writes namespace,
+ *             copies and its node into the configuration
+ *   executor: takes the store of its own node ─► refuses another pool ─► joins
  * </pre>
  */
 final class Application {
@@ -39,12 +44,18 @@ final class Application {
     /** Of the driver that started a store, else null. */
     private final StoreWatch watch;
     private final boolean isDriver;
+    /** {@code null} in the store of one machine. */
+    private final PoolMember pool;
+    /** Of the driver, once it had a shuffle. */
+    private SurvivingOutputs surviving;
     /** Of the driver, once it had a shuffle. */
     private UnusedOutputs unused;
 
-    private Application(NativeStore store, EmbeddedStore embedded, boolean isDriver) {
+    private Application(
+            NativeStore store, EmbeddedStore embedded, PoolMember pool, boolean isDriver) {
         this.store = store;
         this.embedded = embedded;
+        this.pool = pool;
         this.watch = embedded == null ? null : StoreWatch.start(embedded, store);
         this.isDriver = isDriver;
     }
@@ -62,6 +73,11 @@ final class Application {
 
     NativeStore store() {
         return store;
+    }
+
+    /** Its node in a pool; {@code null} in the store of one machine. */
+    PoolMember pool() {
+        return pool;
     }
 
     /** Joins as driver or executor; an error names what is missing. */
@@ -82,8 +98,15 @@ final class Application {
         JobFailures.forget();
         byte[] random = new byte[8];
         new SecureRandom().nextBytes(random);
-        String namespace = "spark-" + HexFormat.of().formatHex(random);
-        String running = conf.get(Settings.STORE, "");
+        String number = HexFormat.of().formatHex(random);
+        StoreChoice choice = StoreChoice.of(conf);
+        return choice.isPooled()
+                ? PoolApplication.drive(conf, choice, number)
+                : driveHere(conf, choice.socket(), "spark-" + number);
+    }
+
+    private static Application driveHere(SparkConf conf, String running, String namespace)
+            throws IOException {
         EmbeddedStore embedded = running.isEmpty() ? EmbeddedStore.start(conf) : null;
         String socket = embedded == null ? running : embedded.socket().toString();
         conf.set(Settings.SOCKET, socket);
@@ -93,7 +116,7 @@ final class Application {
             NativeStore store = connect(conf, "spark driver");
             store.adopt(Settings.quotaBytes(conf));
             LOG.info("the shuffle is in the store at {}, in the namespace {}", socket, namespace);
-            return new Application(store, embedded, true);
+            return new Application(store, embedded, null, true);
         } catch (StoreException error) {
             if (embedded != null) {
                 embedded.forget();
@@ -102,22 +125,35 @@ final class Application {
         }
     }
 
+    /** An application in a pool, once its process has joined. */
+    static Application pooled(PoolMember pool, boolean isDriver) {
+        return new Application(pool.store(), null, pool, isDriver);
+    }
+
     private static Application execute(SparkConf conf) throws IOException {
-        String socket = conf.get(Settings.SOCKET, "");
-        if (socket.isEmpty()) {
+        String namespace = conf.get(Settings.NAMESPACE, "");
+        if (namespace.isEmpty()) {
             throw new IllegalStateException(
                     "the driver does not use Plasmon's shuffle, but this executor does; set "
                             + "spark.shuffle.manager for the application, not for executors");
         }
+        return namespace.startsWith("@")
+                ? PoolApplication.execute(conf, namespace)
+                : executeHere(conf);
+    }
+
+    private static Application executeHere(SparkConf conf) throws IOException {
         String driver = conf.get(Settings.MACHINE);
         String here = machine();
         if (!driver.equals(here)) {
             throw new IllegalStateException(
                     "this executor runs on another machine than the driver (boot " + here
-                            + ", driver " + driver + "). Plasmon's shuffle is in the memory of one "
-                            + "machine: run all executors there, or use Spark's default manager");
+                            + ", driver " + driver + "). Without a pool Plasmon's shuffle is in "
+                            + "the memory of one machine: run all executors there, or start the "
+                            + "stores of the machines as a pool (`plasmon start --cluster ..`) and "
+                            + "set " + Settings.POOL + "=@spark");
         }
-        return new Application(connect(conf, "spark executor"), null, false);
+        return new Application(connect(conf, "spark executor"), null, null, false);
     }
 
     private static NativeStore connect(SparkConf conf, String client) throws StoreException {
@@ -136,12 +172,19 @@ final class Application {
     /**
      * Begins to serve executors, with the driver's first shuffle: before, Spark 3.5 has no
      * environment yet, and Spark 4 no shuffle manager.
+     *
+     * @param rdd whose partitions write the shuffle
      */
-    synchronized void listen() {
+    synchronized void listen(int shuffle, RDD<?> rdd) {
         if (unused == null) {
-            LostOutputs.listen(SparkEnv.get(), store);
-            unused = UnusedOutputs.listen(SparkContext$.MODULE$.getActive().get(), store);
+            SparkEnv env = SparkEnv.get();
+            OutputCheck check = new OutputCheck(env.conf(), store, pool);
+            surviving = SurvivingOutputs.listen(env, check);
+            LostOutputs.listen(env, check, surviving);
+            unused = UnusedOutputs.listen(
+                    SparkContext$.MODULE$.getActive().get(), store, pool != null);
         }
+        surviving.register(shuffle, rdd);
     }
 
     /** Deletes what any attempt wrote for a shuffle. */
@@ -160,6 +203,7 @@ final class Application {
     private synchronized void forget(int shuffle) {
         if (unused != null) {
             unused.forget(shuffle);
+            surviving.forget(shuffle);
         }
     }
 
@@ -172,7 +216,7 @@ final class Application {
             if (embedded != null) {
                 watch.stop();
                 store.shutdown();
-            } else if (isDriver) {
+            } else if (isDriver && pool == null) {
                 store.deleteApplication();
             }
         } catch (StoreException error) {

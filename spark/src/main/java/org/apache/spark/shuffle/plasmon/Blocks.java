@@ -8,8 +8,7 @@ import java.util.function.Consumer;
 import org.apache.spark.shuffle.FetchFailedException;
 import org.apache.spark.shuffle.ShuffleReadMetricsReporter;
 import org.apache.spark.storage.ShuffleBlockId;
-import org.plasmon.shuffle.NativeStore;
-import org.plasmon.shuffle.SectionReader;
+import org.plasmon.shuffle.Sections;
 import org.plasmon.shuffle.StoreException;
 
 /**
@@ -28,27 +27,29 @@ final class Blocks implements AutoCloseable {
     /** How much of a section is copied at once. */
     private static final int BUFFER_BYTES = 32 << 10;
 
-    private final NativeStore store;
     private final int shuffle;
     private final MapBlocks[] outputs;
+    private final OutputReaders readers;
     private final ShuffleReadMetricsReporter metrics;
     private final Streams streams;
     private final Consumer<MapBlocks> onLoss;
     private int output = -1;
-    private SectionReader reader;
+    private Sections reader;
+    /** How many sections of the output were given. */
+    private int given;
     private long records;
     private long waitedNs;
     private boolean closed;
 
     /** @param onLoss called with an output that is gone, before that becomes a failure */
     Blocks(
-            NativeStore store,
+            OutputReaders readers,
             int shuffle,
             MapBlocks[] outputs,
             ShuffleReadMetricsReporter metrics,
             Streams streams,
             Consumer<MapBlocks> onLoss) {
-        this.store = store;
+        this.readers = readers;
         this.shuffle = shuffle;
         this.outputs = outputs;
         this.metrics = metrics;
@@ -105,8 +106,7 @@ final class Blocks implements AutoCloseable {
                 ByteBuffer section = nextOfOutput();
                 if (section != null) {
                     records += reader.records();
-                    metrics.incLocalBlocksFetched(1);
-                    metrics.incLocalBytesRead(section.capacity());
+                    count(section.capacity());
                     return section;
                 }
             }
@@ -114,24 +114,65 @@ final class Blocks implements AutoCloseable {
                 release();
                 return null;
             }
-            MapBlocks blocks = outputs[output];
-            reader = reader == null
-                    ? new SectionReader(store, shuffle, blocks.mapId(), blocks.partitions())
-                    : reader.followedBy(blocks.mapId(), blocks.partitions());
+            open();
+        }
+    }
+
+    private void open() throws IOException {
+        given = 0;
+        try {
+            reader = readers.open(output);
+        } catch (StoreException error) {
+            throw lost(error);
+        }
+    }
+
+    private void count(int bytes) {
+        if (readers.isRemote(output)) {
+            metrics.incRemoteBlocksFetched(1);
+            metrics.incRemoteBytesRead(bytes);
+        } else {
+            metrics.incLocalBlocksFetched(1);
+            metrics.incLocalBytesRead(bytes);
         }
     }
 
     private ByteBuffer nextOfOutput() throws IOException {
         try {
-            return reader.next();
+            ByteBuffer section = next(reader);
+            given++;
+            return section;
         } catch (StoreException error) {
-            if (error.isLoss()) {
-                // Outputs are seldom lost one by one: the driver looks at all before Spark does.
-                onLoss.accept(outputs[output]);
-                throw Failures.unchecked(failure(error.getMessage(), error));
-            }
-            throw error;
+            throw lost(error);
         }
+    }
+
+    /** A store that was killed has lost what is on other nodes of the pool. */
+    private ByteBuffer next(Sections sections) throws StoreException {
+        try {
+            return sections.next();
+        } catch (StoreException error) {
+            Sections elsewhere = error.isLoss() ? readers.openElsewhere(output) : null;
+            if (elsewhere == null) {
+                throw error;
+            }
+            sections.close();
+            reader = elsewhere;
+        }
+        for (int skipped = 0; skipped < given; skipped++) {
+            reader.next();
+        }
+        return reader.next();
+    }
+
+    /** What an error of the store means to Spark. */
+    private IOException lost(StoreException error) {
+        if (!error.isLoss() && !(error.isUnreachable() && readers.isRemote(output))) {
+            return error;
+        }
+        // Outputs are seldom lost one by one: the driver looks at all before Spark does.
+        onLoss.accept(outputs[output]);
+        throw Failures.unchecked(failure(error.getMessage(), error));
     }
 
     /** The failure of the section that was read last. */
@@ -164,6 +205,7 @@ final class Blocks implements AutoCloseable {
             reader.close();
             reader = null;
         }
+        readers.close();
     }
 
     private void checkOpen() throws IOException {

@@ -2,6 +2,7 @@ package org.apache.spark.shuffle.plasmon;
 
 import java.util.ArrayList;
 import java.util.List;
+import java.util.stream.IntStream;
 
 import org.apache.spark.MapOutputTrackerMaster;
 import org.apache.spark.ShuffleStatus;
@@ -12,8 +13,6 @@ import org.apache.spark.rpc.RpcCallContext;
 import org.apache.spark.rpc.RpcEnv;
 import org.apache.spark.scheduler.MapStatus;
 import org.apache.spark.util.RpcUtils;
-import org.plasmon.shuffle.MapOutput;
-import org.plasmon.shuffle.NativeStore;
 import org.plasmon.shuffle.StoreException;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -40,16 +39,18 @@ final class LostOutputs implements IsolatedRpcEndpoint {
     private static final String NAME = "plasmon-lost-outputs";
 
     private final SparkEnv env;
-    private final NativeStore store;
+    private final OutputCheck check;
+    private final SurvivingOutputs surviving;
 
-    private LostOutputs(SparkEnv env, NativeStore store) {
+    private LostOutputs(SparkEnv env, OutputCheck check, SurvivingOutputs surviving) {
         this.env = env;
-        this.store = store;
+        this.check = check;
+        this.surviving = surviving;
     }
 
     /** Listens in the driver, as long as its application runs. */
-    static void listen(SparkEnv env, NativeStore store) {
-        env.rpcEnv().setupEndpoint(NAME, new LostOutputs(env, store));
+    static void listen(SparkEnv env, OutputCheck check, SurvivingOutputs surviving) {
+        env.rpcEnv().setupEndpoint(NAME, new LostOutputs(env, check, surviving));
     }
 
     /** An output that a reader missed, and how many partitions its shuffle has. */
@@ -118,12 +119,8 @@ final class LostOutputs implements IsolatedRpcEndpoint {
             // Another task missed it, too, and all were looked at then.
             return 0;
         }
-        List<Integer> gone = new ArrayList<>();
-        for (int index = 0; index < outputs.length; index++) {
-            if (outputs[index] != null && isGone(outputs[index], lost)) {
-                gone.add(index);
-            }
-        }
+        surviving.giveUp(lost.mapId());
+        List<Integer> gone = gone(outputs, lost);
         gone.forEach(index -> tracker.unregisterMapOutput(
                 lost.shuffle(), index, outputs[index].location()));
         LOG.warn("{} of {} outputs of shuffle {} are gone; their map tasks run again",
@@ -131,13 +128,20 @@ final class LostOutputs implements IsolatedRpcEndpoint {
         return gone.size();
     }
 
-    /** An output without bytes was never in the store. */
-    private boolean isGone(MapStatus output, Report lost) throws StoreException {
-        for (int partition = 0; partition < lost.partitions(); partition++) {
-            if (output.getSizeForBlock(partition) > 0) {
-                return !MapOutput.isWhole(store, lost.shuffle(), output.mapId());
+    /** Which map tasks' outputs are gone. */
+    private List<Integer> gone(MapStatus[] outputs, Report lost) throws StoreException {
+        List<Integer> known = IntStream.range(0, outputs.length)
+                .filter(index -> outputs[index] != null)
+                .boxed()
+                .toList();
+        List<MapStatus> listed = known.stream().map(index -> outputs[index]).toList();
+        boolean[] areThere = check.areThere(lost.shuffle(), lost.partitions(), listed);
+        List<Integer> gone = new ArrayList<>();
+        for (int at = 0; at < areThere.length; at++) {
+            if (!areThere[at]) {
+                gone.add(known.get(at));
             }
         }
-        return false;
+        return gone;
     }
 }

@@ -18,6 +18,11 @@ import scala.collection.Seq;
  * driver lists them; partitions without bytes are not listed.
  */
 record MapBlocks(BlockManagerId location, long mapId, int mapIndex, int[] partitions) {
+    /** Where in a pool the output is; {@code null} in the store of one machine. */
+    OutputPlace place() {
+        return OutputPlace.of(location);
+    }
+
     /**
      * Gathers what the map output tracker gives block by block, in the order of the map tasks. The
      * tracker groups outputs in a hash map by their location, which is another one for each output

@@ -1,5 +1,7 @@
 package org.apache.spark.shuffle.plasmon;
 
+import java.io.UncheckedIOException;
+
 import org.apache.spark.ShuffleDependency;
 import org.apache.spark.SparkConf;
 import org.apache.spark.SparkEnv;
@@ -9,10 +11,10 @@ import org.apache.spark.shuffle.ShuffleWriteMetricsReporter;
 import org.apache.spark.storage.BlockManagerId;
 import org.apache.spark.storage.ShuffleBlockId;
 import org.plasmon.shuffle.MapOutput;
-import org.plasmon.shuffle.NativeStore;
 import org.plasmon.shuffle.RunContent;
 import org.plasmon.shuffle.RunId;
 import org.plasmon.shuffle.StoreException;
+import scala.Option;
 
 /** The task whose output a writer writes, and the output itself. */
 final class MapTask<K, V> {
@@ -32,15 +34,21 @@ final class MapTask<K, V> {
      */
     private final long attempt;
     private final MapOutput output;
+    /** {@code null} in the store of one machine. */
+    private final PoolMember pool;
+    /** The number of the node in a pool that the output is written on, as it was at the start. */
+    private final int slot;
 
     MapTask(
-            NativeStore store,
+            Application application,
             SparkConf conf,
             ShuffleDependency<K, V, Object> dependency,
             long mapId,
             TaskContext context,
             ShuffleWriteMetricsReporter metrics) {
         this.conf = conf;
+        this.pool = application.pool();
+        this.slot = slotOf(pool);
         this.dependency = dependency;
         this.mapId = mapId;
         this.attempt = context.taskAttemptId();
@@ -52,7 +60,16 @@ final class MapTask<K, V> {
         this.streams = Streams.of(conf);
         this.checksums = RowChecksums.of(dependency);
         RunId first = new RunId(dependency.shuffleId(), attempt, 0);
-        this.output = new MapOutput(store, first, partitions, Settings.timeoutMs(conf));
+        this.output = new MapOutput(
+                application.store(), first, partitions, Settings.timeoutMs(conf));
+    }
+
+    private static int slotOf(PoolMember pool) {
+        try {
+            return pool == null ? 0 : pool.slot();
+        } catch (StoreException error) {
+            throw new UncheckedIOException(error);
+        }
     }
 
     ShuffleBlockId block(int partition) {
@@ -85,6 +102,15 @@ final class MapTask<K, V> {
             output.abort();
             return null;
         }
+        if (pool != null && pool.slot() != slot) {
+            throw new StoreException("disconnected", "the node of this executor left the pool and "
+                    + "joined it again while the task wrote its output");
+        }
+        if (pool != null && pool.awaitsCopies() && pool.copies() > 1) {
+            long started = System.nanoTime();
+            output.settle();
+            metrics.incWriteTime(System.nanoTime() - started);
+        }
         return SparkShims.mapStatus(
                 location(), output.partitionBytes(), attempt, checksums.value());
     }
@@ -94,10 +120,13 @@ final class MapTask<K, V> {
      * So no executor's loss is the loss of an output; and as each output has a name of its own, the
      * loss of one is not the loss of others. The host is a real one: for a host without executors
      * Spark lets tasks wait that share a stage with tasks of a real one, in local mode without end.
+     * In a pool the topology says what readers on other nodes need to know.
      */
     private BlockManagerId location() {
         BlockManagerId here = SparkEnv.get().blockManager().blockManagerId();
-        return BlockManagerId.apply(
-                "plasmon-" + mapId, here.host(), here.port(), scala.Option.empty());
+        Option<String> topology = pool == null
+                ? Option.empty()
+                : Option.apply(new OutputPlace(slot, output.runs()).text());
+        return BlockManagerId.apply("plasmon-" + mapId, here.host(), here.port(), topology);
     }
 }

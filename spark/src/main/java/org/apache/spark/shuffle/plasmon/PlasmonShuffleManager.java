@@ -1,5 +1,7 @@
 package org.apache.spark.shuffle.plasmon;
 
+import java.io.UncheckedIOException;
+
 import org.apache.spark.ShuffleDependency;
 import org.apache.spark.SparkConf;
 import org.apache.spark.SparkEnv;
@@ -11,6 +13,7 @@ import org.apache.spark.shuffle.ShuffleReader;
 import org.apache.spark.shuffle.ShuffleWriteMetricsReporter;
 import org.apache.spark.shuffle.ShuffleWriter;
 import org.apache.spark.shuffle.sort.SortShuffleManager;
+import org.plasmon.shuffle.StoreException;
 
 /**
  * Keeps Spark's shuffle in the store's shared memory.
@@ -64,13 +67,16 @@ public class PlasmonShuffleManager extends SortShuffleManager {
         Settings.runBytes(conf);
         Settings.timeoutMs(conf);
         Settings.quotaBytes(conf);
+        Settings.pool(conf);
+        Settings.copies(conf);
+        Settings.awaitsCopies(conf);
     }
 
     @Override
     public <K, V, C> ShuffleHandle registerShuffle(
             int shuffleId, ShuffleDependency<K, V, C> dependency) {
         JobFailures.check();
-        application.listen();
+        application.listen(shuffleId, dependency.rdd());
         return new BaseShuffleHandle<>(shuffleId, dependency);
     }
 
@@ -83,7 +89,7 @@ public class PlasmonShuffleManager extends SortShuffleManager {
         JobFailures.check();
         ShuffleDependency<K, V, Object> dependency = dependencyOf(handle);
         MapTask<K, V> task = new MapTask<>(
-                application.store(), conf, dependency, mapId, context, metrics);
+                application, conf, dependency, mapId, context, metrics);
         if (dependency.mapSideCombine()) {
             return new ObjectsWriter<>(task);
         }
@@ -106,14 +112,32 @@ public class PlasmonShuffleManager extends SortShuffleManager {
             ShuffleReadMetricsReporter metrics) {
         JobFailures.check();
         ShuffleDependency<K, Object, C> dependency = dependencyOf(handle);
-        MapBlocks[] blocks = MapBlocks.of(SparkEnv.get().mapOutputTracker().getMapSizesByExecutorId(
-                handle.shuffleId(), startMapIndex, endMapIndex, startPartition, endPartition));
+        int shuffle = handle.shuffleId();
+        int partitions = dependency.partitioner().numPartitions();
+        MapBlocks[] blocks = SurvivingOutputs.orRestored(conf, shuffle, partitions,
+                () -> MapBlocks.of(SparkEnv.get().mapOutputTracker().getMapSizesByExecutorId(
+                        shuffle, startMapIndex, endMapIndex, startPartition, endPartition)));
+        OutputReaders readers = new OutputReaders(
+                application.store(), shuffle, blocks, poolReads(shuffle, partitions));
         Blocks source = new Blocks(
-                application.store(), handle.shuffleId(), blocks, metrics, Streams.of(conf),
-                lost -> LostOutputs.report(conf, new LostOutputs.Report(handle.shuffleId(),
-                        lost.mapIndex(), lost.mapId(), dependency.partitioner().numPartitions())));
+                readers, shuffle, blocks, metrics, Streams.of(conf),
+                lost -> LostOutputs.report(conf, new LostOutputs.Report(
+                        shuffle, lost.mapIndex(), lost.mapId(), partitions)));
         return new StoreReader<>(
                 application.store(), conf, dependency, source, context, metrics);
+    }
+
+    /** What a reader in a pool needs to know; {@code null} in the store of one machine. */
+    private OutputReaders.Pool poolReads(int shuffle, int partitions) {
+        PoolMember pool = application.pool();
+        if (pool == null) {
+            return null;
+        }
+        try {
+            return new OutputReaders.Pool(pool.slot(), pool.source(conf, shuffle, partitions));
+        } catch (StoreException error) {
+            throw new UncheckedIOException(error);
+        }
     }
 
     @SuppressWarnings("unchecked")

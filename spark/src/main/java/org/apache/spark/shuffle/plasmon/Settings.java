@@ -10,6 +10,24 @@ final class Settings {
     /** The socket of a running store. Unset: the driver starts one for the application. */
     static final String STORE = "spark.plasmon.store";
 
+    /**
+     * Whether the shuffle is on the pool of several nodes: {@link #POOL_AUTO}, {@link #POOL_NONE},
+     * or what the application's namespace in the pool begins with.
+     */
+    static final String POOL = "spark.plasmon.pool";
+
+    /** On the pool if the driver's store belongs to one, and the master is not a local one. */
+    static final String POOL_AUTO = "auto";
+
+    /** In the store of one machine. */
+    static final String POOL_NONE = "none";
+
+    /** How many nodes of the pool keep an output; 0 for two where there are several. */
+    static final String COPIES = "spark.plasmon.copies";
+
+    /** Whether a map task waits for the copies of its output: {@code sync} or {@code async}. */
+    static final String ACK = "spark.plasmon.ack";
+
     /** How much the application's own store holds, in bytes; 0 for half of the machine's memory. */
     static final String STORE_BYTES = "spark.plasmon.store.bytes";
 
@@ -43,6 +61,12 @@ final class Settings {
     /** Told by the driver: the machine that it runs on. */
     static final String MACHINE = "spark.plasmon.internal.machine";
 
+    /** Told by the driver: how many nodes of the pool keep an output. */
+    static final String POOL_COPIES = "spark.plasmon.internal.copies";
+
+    /** Told by the driver: its node in the pool, by slot and name. */
+    static final String POOL_NODE = "spark.plasmon.internal.node";
+
     /** Spark's setting for what stands beside a shuffle manager. */
     static final String DATA_IO = "spark.shuffle.sort.io.plugin.class";
 
@@ -67,6 +91,11 @@ final class Settings {
     /** What an array of keys and values that doubles when it is full can hold. */
     private static final int ARRAY_RECORDS_MAX = 1 << 28;
 
+    /** Spark's setting for what a reduce task has on its way. */
+    private static final String BYTES_AHEAD = "spark.reducer.maxSizeInFlight";
+
+    private static final int COPIES_MAX = 8;
+
     private static final long RUN_BYTES_MIN = 64L << 10;
     private static final long RUN_BYTES_MAX = 1L << 30;
 
@@ -79,6 +108,39 @@ final class Settings {
                     RUN_BYTES + " must be from 64k to 1g, found " + conf.get(RUN_BYTES));
         }
         return bytes;
+    }
+
+    /** {@link #POOL_AUTO}, {@link #POOL_NONE}, or a prefix that begins with {@code @}. */
+    static String pool(SparkConf conf) {
+        String pool = conf.get(POOL, POOL_AUTO);
+        boolean isPrefix = pool.startsWith("@") && pool.length() > 1 && !pool.contains(":");
+        if (!isPrefix && !pool.equals(POOL_AUTO) && !pool.equals(POOL_NONE)) {
+            throw new IllegalArgumentException(POOL + " must be auto, none or what namespaces "
+                    + "begin with, such as @spark; found " + pool);
+        }
+        return pool;
+    }
+
+    /** How many nodes are to keep an output; 0 where the application does not say. */
+    static int copies(SparkConf conf) {
+        int copies = conf.getInt(COPIES, 0);
+        if (copies < 0 || copies > COPIES_MAX) {
+            throw new IllegalArgumentException(
+                    COPIES + " must be from 0 to " + COPIES_MAX + ", found " + copies);
+        }
+        return copies;
+    }
+
+    static boolean awaitsCopies(SparkConf conf) {
+        String ack = conf.get(ACK, "sync");
+        if (!ack.equals("sync") && !ack.equals("async")) {
+            throw new IllegalArgumentException(ACK + " must be sync or async, found " + ack);
+        }
+        return ack.equals("sync");
+    }
+
+    static long bytesAhead(SparkConf conf) {
+        return conf.getSizeAsBytes(BYTES_AHEAD, "48m");
     }
 
     static long quotaBytes(SparkConf conf) {

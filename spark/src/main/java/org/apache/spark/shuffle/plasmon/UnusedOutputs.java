@@ -33,16 +33,18 @@ final class UnusedOutputs extends SparkListener {
     private static final String MAP_TASK = "ShuffleMapTask";
 
     private final NativeStore store;
+    private final boolean isPooled;
     /** Of each stage that writes a shuffle, as long as the shuffle is there. */
     private final Map<Integer, Integer> shuffles = new ConcurrentHashMap<>();
 
-    private UnusedOutputs(NativeStore store) {
+    private UnusedOutputs(NativeStore store, boolean isPooled) {
         this.store = store;
+        this.isPooled = isPooled;
     }
 
     /** Listens in the driver, as long as its application runs. */
-    static UnusedOutputs listen(SparkContext context, NativeStore store) {
-        UnusedOutputs made = new UnusedOutputs(store);
+    static UnusedOutputs listen(SparkContext context, NativeStore store, boolean isPooled) {
+        UnusedOutputs made = new UnusedOutputs(store, isPooled);
         context.listenerBus().addToQueue(made, QUEUE);
         context.listenerBus().addToQueue(new JobFailures.LaterJobs(), QUEUE);
         return made;
@@ -74,7 +76,9 @@ final class UnusedOutputs extends SparkListener {
             return;
         }
         try {
-            int runs = MapOutput.delete(store, shuffle, attempt);
+            int runs = isPooled
+                    ? store.deleteEverywhere(shuffle, attempt)
+                    : MapOutput.delete(store, shuffle, attempt);
             LOG.debug("attempt {} of shuffle {} was not used: {} runs", attempt, shuffle, runs);
         } catch (StoreException error) {
             LOG.warn("attempt {} of shuffle {} left its output there", attempt, shuffle, error);
