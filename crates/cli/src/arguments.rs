@@ -1,6 +1,7 @@
 //! The command line as data.
 
 mod pool;
+mod spark;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,6 +15,7 @@ use plasmon_proto::{Name, Policy};
 pub(crate) use self::pool::{
     Pool, PoolAddress, PoolChild, PoolDev, PoolDrain, PoolForget, PoolNode, PoolUndrain, PoolVerify,
 };
+pub(crate) use self::spark::{Shuffle, ShufflePool, Spark, SparkDoctor, SparkSubmit};
 use crate::failure::usage;
 use crate::{completion, target};
 
@@ -164,24 +166,6 @@ pub(crate) struct Manual {
     /// Write the pages of all commands into this folder, such as share/man/man1.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
-}
-
-/// The commands of `spark`.
-#[derive(Debug, Subcommand)]
-pub(crate) enum Spark {
-    /// Print the path of the jar that Spark needs.
-    Jar,
-    /// Print the settings that Spark needs, as lines of a spark-defaults.conf.
-    Conf,
-    /// Run spark-submit with these settings; `plasmon --socket PATH spark submit` names the store.
-    #[command(disable_help_flag = true)]
-    Submit {
-        /// Arguments of spark-submit.
-        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
-        arguments: Vec<String>,
-    },
-    /// Check the Java, Spark, jar and store that `submit` would use.
-    Doctor,
 }
 
 /// Arguments of `start`.

@@ -21,7 +21,7 @@ fn fixture() -> Fixture {
 }
 
 /// The same, with real pool daemons.
-fn joining() -> Fixture {
+pub(crate) fn joining() -> Fixture {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     let program = PROGRAM.get_or_init(|| build(&["plasmon-poold"]).join("plasmon-poold"));
     fixture_with(&format!("{} \"$@\"", program.display()))
@@ -183,7 +183,7 @@ fn folders(fixture: &Fixture) -> usize {
 }
 
 /// A pool of two nodes that runs.
-struct Pool {
+pub(crate) struct Pool {
     child: Child,
     output: BufReader<ChildStdout>,
     /// Events until it was ready.
@@ -192,7 +192,7 @@ struct Pool {
 
 impl Pool {
     /// `None` where there is no etcd.
-    fn start(fixture: &Fixture) -> Option<Self> {
+    pub(crate) fn start(fixture: &Fixture) -> Option<Self> {
         Self::start_with(fixture, Stdio::null())
     }
 
@@ -230,7 +230,8 @@ impl Pool {
         (!line.is_empty()).then(|| serde_json::from_str(&line).unwrap())
     }
 
-    fn node(&self, name: &str) -> &Value {
+    /// What was told of a node.
+    pub(crate) fn node(&self, name: &str) -> &Value {
         self.events.iter().find(|event| event["name"] == name).unwrap()
     }
 

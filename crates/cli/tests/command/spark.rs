@@ -6,6 +6,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use crate::pool::{Pool, joining};
 use crate::{Fixture, text};
 
 const MANAGER: &str = "org/apache/spark/shuffle/plasmon/PlasmonShuffleManager.class";
@@ -47,7 +48,10 @@ fn entries() -> Vec<(String, &'static str)> {
 
 /// A machine on which all is well: Spark, Java and jar; without a store.
 fn machine() -> Fixture {
-    let fixture = Fixture { directory: tempfile::tempdir().unwrap() };
+    equipped(Fixture { directory: tempfile::tempdir().unwrap() })
+}
+
+fn equipped(fixture: Fixture) -> Fixture {
     script(&fixture, "spark/bin/spark-submit", "printf '%s\\n' \"$@\"; exit 7");
     script(&fixture, "java/bin/java", JAVA);
     for folder in ["spark/jars", "spark/conf"] {
@@ -67,7 +71,8 @@ fn script(fixture: &Fixture, name: &str, lines: &str) {
 
 fn command(fixture: &Fixture, arguments: &[&str]) -> Command {
     let mut command = fixture.command(&[&["spark"], arguments].concat());
-    for name in ["PLASMON_SOCKET", "SPARK_CONF_DIR", "SPARK_SUBMIT_OPTS", "JAVA_TOOL_OPTIONS"] {
+    let names = ["PLASMON_SOCKET", "SPARK_CONF_DIR", "SPARK_SUBMIT_OPTS", "JAVA_TOOL_OPTIONS"];
+    for name in names.into_iter().chain(["MASTER"]) {
         command.env_remove(name);
     }
     command.env("SPARK_HOME", fixture.path("spark")).env("JAVA_HOME", fixture.path("java"));
@@ -224,4 +229,98 @@ fn doctor_reaches_for_the_store_that_submit_would_use() {
     let socket = fixture.path("s.sock").display().to_string();
     let (verdict, message) = checked(command(&fixture, &["doctor", "--socket", &socket]), "store");
     assert!(verdict == "good" && message.contains(&socket), "{message}");
+}
+
+#[test]
+fn submit_sets_what_a_shuffle_on_the_pool_takes() {
+    let fixture = machine();
+    let pool = |words: &[&str]| {
+        let words = submitted(&fixture, words);
+        let all = words.iter().filter_map(|word| word.strip_prefix("spark.plasmon."));
+        (all.map(str::to_owned).collect::<Vec<_>>().join(" "), words.last().unwrap().clone())
+    };
+    for (words, settings) in [
+        (&["app.py"][..], ""),
+        (&["--pool", "app.py"], "pool=@spark"),
+        (&["--pool=auto", "app.py"], "pool=auto"),
+        (&["--pool=none", "--master", "local", "--pool=@x", "app.py"], "pool=@x"),
+        (&["--pool", "--copies", "3", "--ack=async", "app.py"], "ack=async copies=3 pool=@spark"),
+        (&["--master", "local", "--copies=2", "--pool", "app.py"], "copies=2 pool=@spark"),
+    ] {
+        assert_eq!(pool(words), (settings.to_owned(), "app.py".to_owned()), "{words:?}");
+    }
+    for words in [&["--pool=x", "app.py"][..], &["-v", "--copies=9", "a"], &["--pool", "@x", "a"]] {
+        let out = command(&fixture, &[&["submit"], words].concat()).output().unwrap();
+        assert_eq!(out.status.code(), Some(2), "{words:?}: {}", text(&out.stderr));
+    }
+    let out = command(&fixture, &["conf", "--pool=@team", "--copies", "2"]).output().unwrap();
+    let lines = text(&out.stdout);
+    assert!(lines.contains("spark.plasmon.pool @team\n"), "{lines}");
+    assert!(lines.contains("spark.plasmon.copies 2\n"), "{lines}");
+}
+
+/// The driver's store, without a pool: what `doctor` finds is what the driver would do.
+#[test]
+fn doctor_says_where_the_shuffle_would_be() {
+    let fixture = machine();
+    let doctor = |words: &[&str]| {
+        let mut command = command(&fixture, &[&["doctor"], words].concat());
+        // No store runs at this user's own socket.
+        command.env("XDG_RUNTIME_DIR", fixture.directory.path());
+        command
+    };
+    let (verdict, message) = checked(doctor(&[]), "shuffle");
+    assert_eq!(verdict, "good");
+    assert!(message.contains("on one machine: the master, local[*], is on this"), "{message}");
+    let cluster = ["--master", "spark://h:7077"];
+    let (verdict, message) = checked(doctor(&cluster), "shuffle");
+    assert!(verdict == "note" && message.contains("no store runs at"), "{message}");
+    let (verdict, message) = checked(doctor(&["--pool=none", "--master", "yarn"]), "shuffle");
+    assert!(verdict == "good" && message.contains("spark.plasmon.pool is none"), "{message}");
+    let (verdict, message) = checked(doctor(&["--pool"]), "store");
+    assert!(verdict == "bad" && message.contains("start --cluster etcd://"), "{message}");
+    let (verdict, message) = checked(doctor(&["--conf", "spark.plasmon.pool=x"]), "shuffle");
+    assert!(verdict == "bad" && message.contains("\"x\" is not auto"), "{message}");
+    fs::write(fixture.path("spark/conf/spark-defaults.conf"), "spark.plasmon.pool none").unwrap();
+    let (verdict, message) = checked(doctor(&cluster), "shuffle");
+    assert!(verdict == "good" && message.contains("is none"), "{message}");
+
+    fixture.good(&["start", "--capacity", "16m"]);
+    let socket = fixture.path("s.sock").display().to_string();
+    let on_store = |words: &[&str]| doctor(&[words, &["--socket", &socket]].concat());
+    let (verdict, message) = checked(on_store(&["--pool=@x"]), "pool");
+    assert!(verdict == "bad" && message.contains("belongs to no pool"), "{message}");
+    let auto = ["--pool=auto", "--master", "spark://h:7077"];
+    let (verdict, message) = checked(on_store(&auto), "shuffle");
+    assert!(verdict == "note" && message.contains("belongs to no pool"), "{message}");
+    assert_eq!(checked(on_store(&auto), "store version").0, "good");
+}
+
+#[test]
+fn doctor_looks_at_the_pool_that_the_shuffle_would_be_on() {
+    let fixture = equipped(joining());
+    let Some(pool) = Pool::start(&fixture) else { return };
+    let socket = pool.node("node2")["socket"].as_str().unwrap().to_owned();
+    let doctor = |words: &[&str]| {
+        let mut command = command(&fixture, &[&["doctor", "--socket", &socket], words].concat());
+        command.env("XDG_RUNTIME_DIR", fixture.directory.path());
+        command
+    };
+    for words in [&["--pool=@team"][..], &["--master", "spark://h:7077"]] {
+        for (what, said) in [
+            ("store", "reached at"),
+            ("store version", env!("CARGO_PKG_VERSION")),
+            ("pool node", "node2 has joined, and is connected with 1 other node"),
+            ("pool nodes", "2 live (node1, node2)"),
+            ("copies", "2 of each output: 2 nodes of the pool take copies"),
+        ] {
+            let (verdict, message) = checked(doctor(words), what);
+            assert!(verdict == "good" && message.contains(said), "{what}: {message}");
+        }
+    }
+    assert!(checked(doctor(&["--pool=@team"]), "pool").1.contains("namespaces @team-.."));
+    let (verdict, message) = checked(doctor(&["--pool", "--copies", "3"]), "copies");
+    assert!(verdict == "note" && message.contains("start more nodes"), "{message}");
+    let (verdict, message) = checked(doctor(&["--pool=none"]), "shuffle");
+    assert!(verdict == "good" && message.contains("is none"), "{message}");
 }

@@ -33,6 +33,7 @@ mod reach;
 mod status;
 mod stop;
 mod verify;
+mod whole;
 
 use anyhow::Result;
 
@@ -41,6 +42,7 @@ pub(super) use self::membership::{join, node_check};
 pub(super) use self::program::program;
 use self::reach::Reach;
 pub(super) use self::reach::cluster;
+pub(super) use self::whole::{takers, whole_checks};
 use crate::arguments::{Arguments, Pool};
 use crate::commands::connection;
 use crate::output::Output;

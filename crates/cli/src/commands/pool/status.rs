@@ -48,7 +48,8 @@ fn rows(address: &str, status: &PoolStatus) -> Vec<(&'static str, String, Option
     rows
 }
 
-fn nodes_text(status: &PoolStatus) -> String {
+/// How many nodes are in which state.
+pub(super) fn nodes_text(status: &PoolStatus) -> String {
     let mut text = format!("{} live", status.nodes_live);
     for (number, what) in [
         (status.nodes_draining, "of them draining"),
@@ -69,7 +70,8 @@ pub(super) fn unreached_text(pairs: &[(String, String)]) -> String {
     format!("nodes do not reach each other: {}", pairs.join("; "))
 }
 
-fn groups_text(status: &PoolStatus) -> String {
+/// How many groups have all their records where they shall be.
+pub(super) fn groups_text(status: &PoolStatus) -> String {
     let PoolStatus { groups, groups_settled, groups_dead, .. } = status;
     let mut text = format!("{groups_settled} of {groups} complete");
     if *groups_dead > 0 {

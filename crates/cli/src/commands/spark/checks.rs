@@ -5,16 +5,16 @@ use std::env;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
-use plasmon_client::Client;
 
-use crate::arguments::Arguments;
+use crate::arguments::{Arguments, SparkDoctor};
 use crate::commands::check::{Check, Verdict, check};
-use crate::commands::connection::options;
 
 use super::archive::Archive;
 use super::command_line::CommandLine;
 use super::installation::{Java, defaults, java, java_program, spark_submit, spark_version};
-use super::jar::{JAVA_WANTED, PACKAGE, STORE, jar};
+use super::jar::{JAVA_WANTED, PACKAGE, jar};
+use super::settings::{Settings, own};
+use super::store;
 
 /// The oldest line of Spark whose shuffle may outlive its executors.
 const SPARK_WANTED: (u32, u32) = (3, 5);
@@ -23,16 +23,13 @@ const SPARK_WANTED: (u32, u32) = (3, 5);
 const TEMPORARY_BYTES_MAX: usize = 68;
 
 /// All checks, in the order in which `submit` would meet the faults.
-pub(super) fn checks(arguments: &Arguments) -> Vec<Check> {
+pub(super) fn checks(arguments: &Arguments, doctor: &SparkDoctor) -> Vec<Check> {
     let (java_check, java) = java_check();
     let program = spark_submit();
-    let found = match &program {
-        Ok(program) => defaults(program, &CommandLine::default()),
-        Err(_) => Ok(BTreeMap::new()),
-    };
+    let found = settings(arguments, doctor, program.as_deref().ok());
     let mut checks = vec![java_check, spark_check(program), jar_check()];
     match found {
-        Ok(found) => checks.push(store_check(arguments, &found)),
+        Ok(found) => checks.extend(store::checks(arguments, &found)),
         Err(error) => checks.push(
             check("settings", Verdict::Bad, format!("{error:#}"))
                 .advise("make the file readable, or name another folder with SPARK_CONF_DIR"),
@@ -40,6 +37,28 @@ pub(super) fn checks(arguments: &Arguments) -> Vec<Check> {
     }
     checks.push(temporary_check(java.as_ref()));
     checks
+}
+
+/// The settings of an application that `submit` starts with the same options.
+fn settings(
+    arguments: &Arguments,
+    doctor: &SparkDoctor,
+    program: Option<&Path>,
+) -> Result<Settings> {
+    let mut words = Vec::new();
+    let file = doctor.properties_file.as_ref().map(|file| file.display().to_string());
+    for (option, values) in [
+        ("--master", doctor.master.iter().collect::<Vec<_>>()),
+        ("--properties-file", file.iter().collect()),
+        ("--conf", doctor.conf.iter().collect()),
+    ] {
+        words.extend(values.into_iter().flat_map(|value| [option.to_owned(), value.clone()]));
+    }
+    let line = CommandLine::parse(&words);
+    let files = program.map_or_else(|| Ok(BTreeMap::new()), |program| defaults(program, &line))?;
+    let own = own(arguments.socket.as_deref(), &doctor.shuffle)?;
+    let master = env::var("MASTER").ok().filter(|master| !master.is_empty());
+    Ok(Settings::new(files, own, &line, master))
 }
 
 fn java_check() -> (Check, Option<Java>) {
@@ -104,25 +123,6 @@ fn whole(jar: &Path) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// The store that an application would use: the named one, or one that its driver starts.
-fn store_check(arguments: &Arguments, defaults: &BTreeMap<String, String>) -> Check {
-    let typed = arguments.socket.clone();
-    let named = defaults.get(STORE).filter(|path| !path.is_empty()).map(PathBuf::from);
-    let Some(socket) = typed.or(named) else {
-        return check("store", Verdict::Good, "each application starts its own");
-    };
-    let options =
-        plasmon_client::ConnectOptions { socket: Some(socket.clone()), ..options(arguments) };
-    match Client::connect(&options) {
-        Ok(_) => check("store", Verdict::Good, format!("reached at {}", socket.display())),
-        Err(error) => check("store", Verdict::Bad, error.to_string()).advise(&format!(
-            "start it with `plasmon --socket {} start`, or name no store (--socket, \
-             PLASMON_SOCKET, {STORE}): each application then starts its own",
-            socket.display()
-        )),
-    }
 }
 
 /// The driver puts its store's socket into Java's temporary directory.

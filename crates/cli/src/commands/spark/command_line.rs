@@ -1,4 +1,5 @@
-//! The command line of spark-submit, as far as it decides which class paths are joined with ours.
+//! The command line of spark-submit, as far as it decides about the shuffle: which class paths are
+//! joined with ours, and the options of `submit` that stand among those of spark-submit.
 //!
 //! Spark takes only one value of a setting that is given twice. Our class paths would replace those
 //! of the user or of the site, or be replaced by them, and executors without the jar die at their
@@ -18,6 +19,10 @@ const SWITCHES: [&str; 8] = [
     "--load-spark-defaults",
 ];
 
+/// Options of `submit` itself, which spark-submit does not know; only the first may lack a value,
+/// and has it after an equals sign.
+const OWN: [&str; 3] = ["--pool", "--copies", "--ack"];
+
 const DRIVER: &str = "spark.driver.extraClassPath";
 const EXECUTOR: &str = "spark.executor.extraClassPath";
 
@@ -32,7 +37,15 @@ pub(super) struct CommandLine {
     pub(super) properties_file: Option<String>,
     /// Whether spark-defaults.conf is read beside that file.
     pub(super) loads_defaults: bool,
-    /// Everything except the class paths, in its order.
+    /// The master of `--master`.
+    pub(super) master: Option<String>,
+    /// The settings of `--conf`; the last one of a name counts.
+    pub(super) settings: BTreeMap<String, String>,
+    /// The application's file.
+    pub(super) application: Option<String>,
+    /// Options of `submit` itself, with their values.
+    pub(super) own: Vec<String>,
+    /// Everything except the class paths and the options of `submit`, in its order.
     pub(super) rest: Vec<String>,
 }
 
@@ -46,28 +59,33 @@ impl CommandLine {
         while let Some(word) = words.get(at).filter(|word| word.starts_with('-')) {
             let (name, value, count) = match word.split_once('=') {
                 Some((name, value)) if name.starts_with("--") => (name, Some(value), 1),
-                _ if SWITCHES.contains(&word.as_str()) => (word.as_str(), None, 1),
+                _ if SWITCHES.contains(&word.as_str()) || word == OWN[0] => {
+                    (word.as_str(), None, 1)
+                }
                 _ => (word.as_str(), words.get(at + 1).map(String::as_str), 2),
             };
             let end = words.len().min(at + count);
-            let class_path = match (name, value) {
-                ("--driver-class-path", Some(path)) => {
-                    option = Some(path.to_owned());
-                    true
-                }
-                ("--conf" | "-c", Some(setting)) => line.takes(setting),
-                _ => false,
-            };
             match (name, value) {
                 ("--properties-file", Some(file)) => line.properties_file = Some(file.to_owned()),
                 ("--load-spark-defaults", _) => line.loads_defaults = true,
+                ("--master", Some(master)) => line.master = Some(master.to_owned()),
                 _ => {}
             }
-            if !class_path {
-                line.rest.extend_from_slice(&words[at..end]);
+            let kept = match (name, value) {
+                ("--driver-class-path", Some(path)) => {
+                    option = Some(path.to_owned());
+                    None
+                }
+                ("--conf" | "-c", Some(setting)) if line.takes(setting) => None,
+                _ if OWN.contains(&name) => Some(&mut line.own),
+                _ => Some(&mut line.rest),
+            };
+            if let Some(kept) = kept {
+                kept.extend_from_slice(&words[at..end]);
             }
             at = end;
         }
+        line.application = words.get(at).cloned();
         line.rest.extend_from_slice(&words[at..]);
         line.driver = option.or(line.driver);
         line
@@ -79,7 +97,10 @@ impl CommandLine {
         match key.trim() {
             DRIVER => self.driver = Some(value.to_owned()),
             EXECUTOR => self.executor = Some(value.to_owned()),
-            _ => return false,
+            other => {
+                self.settings.insert(other.to_owned(), value.to_owned());
+                return false;
+            }
         }
         true
     }
@@ -233,6 +254,20 @@ mod tests {
         assert_eq!(given(line, ""), ("/p.jar".into(), "/p.jar".into(), line.into()));
         let cut = "--master local --driver-class-path";
         assert_eq!(given(cut, "").2, cut, "spark-submit says what is missing");
+    }
+
+    /// They stood before those of spark-submit, or were refused by it.
+    #[test]
+    fn options_of_submit_are_found_among_those_of_spark() {
+        let line = "--pool --master spark://h:1 --copies 3 --ack=async --conf a=1 app.py --pool=x";
+        let parsed = CommandLine::parse(&words(line));
+        assert_eq!(parsed.own, words("--pool --copies 3 --ack=async"));
+        assert_eq!(parsed.rest, words("--master spark://h:1 --conf a=1 app.py --pool=x"));
+        assert_eq!(parsed.master.as_deref(), Some("spark://h:1"));
+        assert_eq!(parsed.settings, BTreeMap::from([("a".to_owned(), "1".to_owned())]));
+        assert_eq!(parsed.application.as_deref(), Some("app.py"));
+        let parsed = CommandLine::parse(&words("--pool=@x --copies"));
+        assert_eq!((parsed.own, parsed.rest), (words("--pool=@x --copies"), Vec::new()));
     }
 
     #[test]
