@@ -85,7 +85,7 @@ pub fn any(input: &mut Input<'_>, serials: &[u64]) -> Request {
 }
 
 fn rare(input: &mut Input<'_>, ids: Vec<ObjectId>) -> Request {
-    match input.below(16) {
+    match input.below(17) {
         0 => Request::Status,
         1 => Request::Sync,
         2 => Request::DeleteUnused { ids },
@@ -131,6 +131,7 @@ fn rare(input: &mut Input<'_>, ids: Vec<ObjectId>) -> Request {
             data: input.word(),
             attributes: input.below(64) as u32,
         },
+        15 => Request::Demote { ids },
         _ => Request::Share { bytes: input.word() },
     }
 }

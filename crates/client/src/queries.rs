@@ -78,6 +78,12 @@ impl Connection {
         })
     }
 
+    pub(crate) fn demote(&self, ids: &[ObjectId]) -> Result<()> {
+        ids.chunks(REQUEST_IDS_MAX).try_for_each(|chunk| {
+            self.command("marking objects as unused", Request::Demote { ids: chunk.to_vec() })
+        })
+    }
+
     pub(crate) fn stat(&self, id: &ObjectId) -> Result<Option<ObjectInfo>> {
         const DOING: &str = "describing object";
         match self.ask(DOING, Request::Stat { id: *id })?.reply {

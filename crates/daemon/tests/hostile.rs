@@ -200,6 +200,7 @@ fn requests_past_their_limits_fail_and_the_client_lives() {
         Request::Delete { ids: many.clone() },
         Request::Get { ids: many.clone() },
         Request::Touch { ids: many.clone() },
+        Request::Demote { ids: many.clone() },
         Request::Wait { ids: many, count: 0, timeout_ms: Some(0), beyond_end: false },
         Request::Release { serials: vec![1; REQUEST_IDS_MAX + 1] },
         Request::Extents { extents: vec![ExtentId(0); FRAME_FDS_MAX + 1], write: false },

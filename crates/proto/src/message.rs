@@ -457,6 +457,13 @@ pub enum Request {
         /// Bytes of its attributes, which lie after the data.
         attributes: u32,
     },
+    /// Marks objects as least recently used: where memory is short, these are evicted or spilled
+    /// before all others, in this order, unless they are used again before. Those that are not in
+    /// memory are passed over. Answer: [`Reply::Done`].
+    Demote {
+        /// Which.
+        ids: Vec<ObjectId>,
+    },
 }
 
 /// Memory for a copy of an object of another node.

@@ -78,7 +78,8 @@ impl Request {
             | Self::Scope { .. }
             | Self::EndScope { .. }
             | Self::Adopt { .. }
-            | Self::EndAdoption { .. } => Class::Write,
+            | Self::EndAdoption { .. }
+            | Self::Demote { .. } => Class::Write,
             Self::Shutdown
             | Self::ShutdownUnused
             | Self::Agent { .. }
@@ -138,6 +139,7 @@ impl Request {
             | Self::TellAdoptions { .. }
             | Self::Settle { .. }
             | Self::Describe { .. }
+            | Self::Demote { .. }
             | Self::Slot { .. } => Cost::Light,
         }
     }
@@ -152,7 +154,8 @@ impl Request {
             | Self::States { ids }
             | Self::Scope { ids, .. }
             | Self::Settle { ids, .. }
-            | Self::Touch { ids } => ids,
+            | Self::Touch { ids }
+            | Self::Demote { ids } => ids,
             Self::Create { id, .. }
             | Self::CreateGrowing { id, .. }
             | Self::Grow { id, .. }
@@ -207,7 +210,8 @@ impl Request {
             | Self::States { ids }
             | Self::Scope { ids, .. }
             | Self::Settle { ids, .. }
-            | Self::Touch { ids } => at_most("ids", ids.len(), REQUEST_IDS_MAX),
+            | Self::Touch { ids }
+            | Self::Demote { ids } => at_most("ids", ids.len(), REQUEST_IDS_MAX),
             Self::List { filter, limit, .. } => {
                 at_most("objects", *limit as usize, LIST_PAGE_MAX)?;
                 filter.check()
@@ -315,6 +319,7 @@ mod tests {
             (Request::SealGrown { id: ID, data: 1 }, Class::Write, Cost::Slow),
             (Request::Replace { id: ID, target: ID }, Class::Write, Cost::Slow),
             (Request::Delete { ids: ids(1) }, Class::Write, Cost::Light),
+            (Request::Demote { ids: ids(1) }, Class::Write, Cost::Light),
             (Request::Shutdown, Class::Owner, Cost::Light),
             (Request::ShutdownUnused, Class::Owner, Cost::Light),
             (Request::Agent { token: 1, slot: Slot(2) }, Class::Owner, Cost::Light),
@@ -351,7 +356,7 @@ mod tests {
         let vouch = crate::pool::Told::Vouch { ms: 1 };
         let tell = |count| Request::Tell { told: vec![vouch; count] };
         let settle = |count| Request::Settle { ids: ids(count), timeout_ms: None };
-        let cases: [(&dyn Fn(usize) -> Request, usize); 14] = [
+        let cases: [(&dyn Fn(usize) -> Request, usize); 15] = [
             (&settle, REQUEST_IDS_MAX),
             (&tell, CALLS_MAX),
             (&scope, REQUEST_IDS_MAX),
@@ -363,6 +368,7 @@ mod tests {
             (&wait, REQUEST_IDS_MAX),
             (&|count| Request::States { ids: ids(count) }, REQUEST_IDS_MAX),
             (&|count| Request::Touch { ids: ids(count) }, REQUEST_IDS_MAX),
+            (&|count| Request::Demote { ids: ids(count) }, REQUEST_IDS_MAX),
             (&list, LIST_PAGE_MAX),
             (&|bytes| Request::Subscribe { filter: filter(bytes) }, NAME_BYTES_MAX),
             (&adopt, NAMESPACE_BYTES_MAX),

@@ -326,6 +326,7 @@ impl<D: Directory> Store<D> {
             Request::ListNamespace(query) => self.list_namespace(&query),
             Request::Describe { id, birth } => self.describe_copy(client, &id, birth),
             Request::Touch { ids } => self.touch(&ids),
+            Request::Demote { ids } => self.demote(&ids),
             Request::Subscribe { filter } => {
                 self.sessions.clients.subscribe(client, Some(filter));
                 Ok(Reply::Done)

@@ -49,6 +49,19 @@ impl<D: Directory> Store<D> {
         Ok(Reply::Done)
     }
 
+    /// The first of these objects will be the first to leave the memory.
+    pub(crate) fn demote(&mut self, ids: &[ObjectId]) -> Result<Reply, Failure> {
+        if ids.len() > REQUEST_IDS_MAX {
+            return Err(too_many_ids(ids.len()));
+        }
+        for id in ids.iter().rev() {
+            if let Some(entry) = self.objects.find(id) {
+                self.objects.records.demote(entry.record);
+            }
+        }
+        Ok(Reply::Done)
+    }
+
     pub(crate) fn stat(&mut self, id: &ObjectId) -> Option<ObjectInfo> {
         if let Some(entry) = self.objects.find(id) {
             let pins = self.look(&[entry.serial]).pins;

@@ -178,6 +178,26 @@ impl Records {
         self.lists[list].count += 1;
     }
 
+    /// Puts a record that is in a list at the end of it that leaves the memory first.
+    pub(crate) fn demote(&mut self, number: u32) {
+        if !self.get(number).is(LISTED) {
+            return;
+        }
+        self.unlist(number);
+        let list = self.list_of(number) as usize;
+        let oldest = self.lists[list].oldest;
+        let record = self.get_mut(number);
+        record.flags |= LISTED;
+        (record.previous, record.next) = (oldest, NONE);
+        if oldest == NONE {
+            self.lists[list].newest = number;
+        } else {
+            self.get_mut(oldest).next = number;
+        }
+        self.lists[list].oldest = number;
+        self.lists[list].count += 1;
+    }
+
     /// Takes the record out of its list, if it is in one.
     pub(crate) fn unlist(&mut self, number: u32) {
         let record = *self.get(number);
@@ -257,6 +277,27 @@ mod tests {
         records.release(a);
         assert_eq!(order(&records, List::Cache), [0; 0]);
         assert_eq!((records.count(List::Cache), records.count(List::Keep)), (0, 1));
+    }
+
+    #[test]
+    fn a_demoted_record_is_the_oldest_of_its_list() {
+        let mut records = Records::default();
+        let [a, b, c] = [0; 3].map(|_| records.allocate(0, 0));
+        for number in [a, b, c] {
+            records.touch(number);
+        }
+        records.demote(c);
+        assert_eq!(order(&records, List::Keep), [c, a, b]);
+        records.demote(a);
+        records.demote(a);
+        assert_eq!(order(&records, List::Keep), [a, c, b]);
+        records.unlist(b);
+        records.demote(b);
+        assert_eq!(order(&records, List::Keep), [a, c], "one in no list stays so");
+        records.release(c);
+        records.demote(a);
+        records.touch(a);
+        assert_eq!((order(&records, List::Keep), records.count(List::Keep)), (vec![a], 1));
     }
 
     #[test]

@@ -460,6 +460,12 @@ impl Client {
     pub fn touch(&self, ids: &[ObjectId]) -> Result<()> {
         self.here()?.touch(ids)
     }
+
+    /// Marks objects as least recently used: where memory is short, these are evicted or spilled
+    /// before all others, the first one first, unless they are used again before.
+    pub fn demote(&self, ids: &[ObjectId]) -> Result<()> {
+        self.here()?.demote(ids)
+    }
 }
 
 /// Looking around.

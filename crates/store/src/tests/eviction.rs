@@ -35,6 +35,24 @@ fn the_least_recently_used_goes_first_and_the_bytes_are_exact() {
 }
 
 #[test]
+fn demoted_objects_go_before_all_others_in_their_order() {
+    let mut world = World::with_capacity(16 * MIB);
+    let client = world.connect(1);
+    for number in 0..5 {
+        world.put(client, Put::new(number, 1000).cache()).unwrap();
+    }
+    world.put(client, Put::new(9, 1000)).unwrap();
+    // One that is no candidate, and one that is not there, are passed over.
+    world.ask(client, Request::Demote { ids: vec![id(4), id(77), id(3), id(9)] });
+    assert_eq!(world.evict(client, 1), (1000, 1));
+    assert_eq!(world.states(&[0, 3, 4]), [Sealed, Sealed, Evicted]);
+    // One that is used again stays longest.
+    world.ask(client, Request::Touch { ids: vec![id(3)] });
+    assert_eq!(world.evict(client, 3000), (3000, 3));
+    assert_eq!(world.states(&[0, 1, 2, 3, 9]), [Evicted, Evicted, Evicted, Sealed, Sealed]);
+}
+
+#[test]
 fn empty_objects_go_along_and_nothing_goes_for_nothing() {
     let mut world = World::with_capacity(16 * MIB);
     let client = world.connect(1);

@@ -53,6 +53,35 @@ fn kept_objects_are_spilled_for_others_and_come_back() {
     }
 }
 
+/// The outputs of Spark's finished shuffles stayed in memory for as long as what was written after
+/// them was younger.
+#[test]
+fn demoted_objects_are_spilled_before_older_ones() {
+    let mut world = full(config());
+    world.ask(CLIENT, Request::Demote { ids: vec![id(2), id(3)] });
+    world.create_and_seal(CLIENT, &Put::new(4, MIB)).unwrap();
+    assert_eq!(world.states(&[0, 1, 2, 3, 4]), [Sealed, Sealed, Spilled, Sealed, Sealed]);
+    world.create_and_seal(CLIENT, &Put::new(5, MIB)).unwrap();
+    assert_eq!(world.states(&[0, 1, 3, 4, 5]), [Sealed, Sealed, Spilled, Sealed, Sealed]);
+    // What comes back was used last.
+    assert_eq!(world.ask(CLIENT, wait(&[3])), Reply::States(vec![Sealed]));
+    world.create_and_seal(CLIENT, &Put::new(6, MIB)).unwrap();
+    assert_eq!(world.states(&[0, 1, 3, 6]), [Spilled, Spilled, Sealed, Sealed]);
+}
+
+/// A pinned object is in use, whatever was said of it: the next one goes.
+#[test]
+fn a_demoted_object_that_is_pinned_stays() {
+    let mut world = full(config());
+    world.ask(CLIENT, Request::Demote { ids: vec![id(3), id(2)] });
+    let serial = world.pin(3);
+    world.create_and_seal(CLIENT, &Put::new(4, MIB)).unwrap();
+    assert_eq!(world.states(&[0, 1, 2, 3]), [Sealed, Sealed, Spilled, Sealed]);
+    world.unpin(serial);
+    world.create_and_seal(CLIENT, &Put::new(5, MIB)).unwrap();
+    assert_eq!(world.states(&[0, 1, 3]), [Spilled, Sealed, Sealed]);
+}
+
 #[test]
 fn waiters_for_one_spilled_object_share_one_restore() {
     let mut world = full(config());

@@ -151,6 +151,7 @@ fn limits_of_waits() {
             Request::Wait { ids: ids.clone(), count: 0, timeout_ms: Some(0), beyond_end: false },
             Request::States { ids: ids.clone() },
             Request::Touch { ids: ids.clone() },
+            Request::Demote { ids: ids.clone() },
             Request::Get { ids: ids.clone() },
             Request::Delete { ids: ids.clone() },
         ] {

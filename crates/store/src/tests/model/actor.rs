@@ -380,6 +380,7 @@ impl Model {
         for request in [
             Request::States { ids: ids.clone() },
             Request::Touch { ids: ids.clone() },
+            Request::Demote { ids: ids.clone() },
             Request::Stat { id: ids[0] },
             Request::List { filter, cursor, limit },
             Request::Quota { bytes: 0 },
