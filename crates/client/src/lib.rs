@@ -152,6 +152,12 @@ pub fn fork_generation() -> u64 {
     plasmon_shm::fork::generation()
 }
 
+/// The memory that the control groups of this process allow it and its neighbours there, which is
+/// what a store that it starts can have at most; `None` without a limit.
+pub fn memory_limit_bytes() -> Option<u64> {
+    plasmon_shm::cgroup::Groups::of_this_process().limit().map(|(bytes, _)| bytes)
+}
+
 pub use plasmon_shm::c_allocator;
 pub use plasmon_shm::deadline::Deadline;
 pub use plasmon_shm::incarnation::Incarnation;

@@ -449,6 +449,21 @@ pub extern "system" fn Java_org_plasmon_shuffle_NativeStore_deleteShuffle0<'loca
     })
 }
 
+/// `demoteShuffle0(long store, int shuffle): long`
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_plasmon_shuffle_NativeStore_demoteShuffle0<'local>(
+    mut env: JNIEnv<'local>,
+    _class: JClass<'local>,
+    store: jlong,
+    shuffle: jint,
+) -> jlong {
+    run(&mut env, 0, |_| {
+        // SAFETY: stores are never taken back, and Java passes the number of one.
+        let store = unsafe { borrowed::<ShuffleStore>(store) };
+        Ok(jlong::try_from(store.demote_shuffle(shuffle)?).unwrap_or(jlong::MAX))
+    })
+}
+
 /// `deleteApplication0(long store): int`
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_plasmon_shuffle_NativeStore_deleteApplication0<'local>(
@@ -464,7 +479,7 @@ pub extern "system" fn Java_org_plasmon_shuffle_NativeStore_deleteApplication0<'
 }
 
 /// `figures0(long store, long[] figures)`: capacity, used and spilled bytes, objects in memory, the
-/// daemon's process, bytes ever spilled and ever brought back.
+/// daemon's process, bytes ever spilled and ever brought back, objects in files.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_plasmon_shuffle_NativeStore_figures0<'local>(
     mut env: JNIEnv<'local>,
@@ -484,6 +499,7 @@ pub extern "system" fn Java_org_plasmon_shuffle_NativeStore_figures0<'local>(
             u64::from(status.pid),
             status.spill_written_bytes_total,
             status.spill_read_bytes_total,
+            status.spilled,
         ];
         let numbers = numbers.map(|number| jlong::try_from(number).unwrap_or(jlong::MAX));
         let first: jsize = 0;
@@ -516,4 +532,16 @@ pub extern "system" fn Java_org_plasmon_shuffle_NativeStore_shutdown0<'local>(
         // SAFETY: stores are never taken back, and Java passes the number of one.
         Ok(unsafe { borrowed::<ShuffleStore>(store) }.shutdown()?)
     });
+}
+
+/// `memoryLimit0(): long`: bytes, 0 for no limit.
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_plasmon_shuffle_NativeStore_memoryLimit0<'local>(
+    mut env: JNIEnv<'local>,
+    _class: JClass<'local>,
+) -> jlong {
+    run(&mut env, 0, |_| {
+        let limit = plasmon_client::memory_limit_bytes().unwrap_or(0);
+        Ok(jlong::try_from(limit).unwrap_or(jlong::MAX))
+    })
 }

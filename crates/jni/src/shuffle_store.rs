@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use plasmon_client::{
     Ack, Buffer, Client, Code, ConnectOptions, Error, Filter, Name, NodeState, ObjectId,
-    ObjectReader, PartsGather, PartsOf, PoolNode, PutOptions, Result, StartOptions, Status, Writer,
+    ObjectReader, ObjectState, PartsGather, PartsOf, PoolNode, PutOptions, Result, StartOptions,
+    Status, Writer,
 };
 
 const NAMING: &str = "naming a run of a shuffle";
@@ -280,6 +281,16 @@ impl ShuffleStore {
         }
         let deleted = self.delete(&ids)?;
         unlisted.map_or(Ok(deleted), Err)
+    }
+
+    /// Makes what is in memory of a shuffle the first to be spilled; returns its bytes.
+    pub fn demote_shuffle(&self, shuffle: i32) -> Result<u64> {
+        let namespace = Some(self.place.namespace.clone());
+        let mut objects = self.store.list(&Filter { namespace, prefix: Some(prefix(shuffle)) })?;
+        objects.retain(|info| info.state == ObjectState::Sealed);
+        let ids: Vec<ObjectId> = objects.iter().map(|info| info.id).collect();
+        self.store.demote(&ids)?;
+        Ok(objects.iter().map(|info| info.sizes.data).sum())
     }
 
     fn delete(&self, ids: &[ObjectId]) -> Result<usize> {

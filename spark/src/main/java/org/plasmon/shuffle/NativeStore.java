@@ -18,6 +18,7 @@ public final class NativeStore implements AutoCloseable {
     private final long handle;
     private final SpilledRuns spilledRuns = new SpilledRuns(this);
     private final RunIndexes indexes;
+    private final RoomWaits roomWaits = new RoomWaits();
     private volatile boolean closed;
 
     private NativeStore(long handle, RunIndexes indexes) {
@@ -151,7 +152,17 @@ public final class NativeStore implements AutoCloseable {
 
     /** Reserves the memory of a run. */
     public Writer create(RunId id, long bytes) throws StoreException {
-        return new Writer(create0(handle(), id.shuffleAndRun(), id.map(), bytes));
+        long began = System.nanoTime();
+        try {
+            return new Writer(create0(handle(), id.shuffleAndRun(), id.map(), bytes));
+        } finally {
+            roomWaits.add(System.nanoTime() - began);
+        }
+    }
+
+    /** How often and how long this process waited for room in the store. */
+    public RoomWaits roomWaits() {
+        return roomWaits;
     }
 
     /** Pins a run, bringing it back into memory first if it was spilled. */
@@ -208,6 +219,23 @@ public final class NativeStore implements AutoCloseable {
         return ask(handle -> deleteShuffle0(handle, shuffle));
     }
 
+    /**
+     * Makes what is in memory of a shuffle the first to be spilled; how many bytes that are. What
+     * is read again before it is spilled stays.
+     */
+    public long demoteShuffle(int shuffle) throws StoreException {
+        return ask(handle -> demoteShuffle0(handle, shuffle));
+    }
+
+    /**
+     * How many bytes of memory the control groups of this process allow, and so those of a store
+     * that it starts; 0 for no limit.
+     */
+    public static long memoryLimit() {
+        NativeLibrary.load();
+        return memoryLimit0();
+    }
+
     /** Deletes what the application left; how many objects that were. */
     public int deleteApplication() throws StoreException {
         return ask(NativeStore::deleteApplication0);
@@ -215,13 +243,13 @@ public final class NativeStore implements AutoCloseable {
 
     /** The store's figures. */
     public Figures figures() throws StoreException {
-        long[] figures = new long[7];
+        long[] figures = new long[8];
         ask(handle -> {
             figures0(handle, figures);
             return null;
         });
         return new Figures(figures[0], figures[1], figures[2], figures[3], figures[4], figures[5],
-                figures[6]);
+                figures[6], figures[7]);
     }
 
     /** Stops the store. */
@@ -273,6 +301,7 @@ public final class NativeStore implements AutoCloseable {
      * @param pid the daemon's process
      * @param spillWrittenBytes how much was ever written to files
      * @param restoredBytes how much was ever brought back from files into memory
+     * @param spilledObjects how many objects lie in files
      */
     public record Figures(
             long capacityBytes,
@@ -281,7 +310,8 @@ public final class NativeStore implements AutoCloseable {
             long objects,
             long pid,
             long spillWrittenBytes,
-            long restoredBytes) {}
+            long restoredBytes,
+            long spilledObjects) {}
 
     /** A run under construction; closed without being sealed, it never was. For one thread. */
     public static final class Writer implements AutoCloseable {
@@ -449,6 +479,8 @@ public final class NativeStore implements AutoCloseable {
 
     private static native int deleteShuffle0(long handle, int shuffle) throws StoreException;
 
+    private static native long demoteShuffle0(long handle, int shuffle) throws StoreException;
+
     private static native int deleteApplication0(long handle) throws StoreException;
 
     private static native void figures0(long handle, long[] figures) throws StoreException;
@@ -456,4 +488,6 @@ public final class NativeStore implements AutoCloseable {
     private static native void disconnect0(long handle);
 
     private static native void shutdown0(long handle) throws StoreException;
+
+    private static native long memoryLimit0();
 }

@@ -10,6 +10,7 @@ import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.function.UnaryOperator;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 
@@ -40,9 +41,11 @@ final class EmbeddedStore {
     private final Path folder;
     private final Path socket;
     private final String spill;
+    private final MemoryPlan plan;
 
-    private EmbeddedStore(SparkConf conf, Path folder) {
+    private EmbeddedStore(SparkConf conf, Path folder, MemoryPlan plan) {
         this.conf = conf;
+        this.plan = plan;
         this.folder = folder;
         this.socket = folder.resolve("store.sock");
         String chosen = conf.get(Settings.SPILL_DIRECTORY, "");
@@ -57,13 +60,31 @@ final class EmbeddedStore {
         removeAbandoned(temporary);
         Path folder = makeFolder(temporary);
         try {
-            EmbeddedStore store = new EmbeddedStore(conf, folder);
+            EmbeddedStore store = new EmbeddedStore(conf, folder, plan(conf, temporary, folder));
             store.launch();
             return store;
         } catch (IOException | RuntimeException error) {
             remove(folder);
             throw error;
         }
+    }
+
+    private static MemoryPlan plan(SparkConf conf, Path temporary, Path folder)
+            throws IOException {
+        MemoryPlan.Place place = MachineMemory.read();
+        Runtime machine = Runtime.getRuntime();
+        UnaryOperator<String> settings = key -> conf.get(key, null);
+        MemoryPlan.Processes own = PlannedProcesses.of(
+                settings, machine.maxMemory(), machine.availableProcessors(), place.isContainer());
+        MemoryPlan.Asked asked = Settings.storeBytes(settings, place.bytes());
+        MemoryPlan plan = RunningPlans.plan(() -> list(temporary), folder, own.bytes(),
+                others -> MemoryPlan.of(place, own, others, asked));
+        if (plan.isTight()) {
+            LOG.warn("{}", plan.sentence());
+        } else {
+            LOG.info("{}", plan.sentence());
+        }
+        return plan;
     }
 
     /** A folder of this user's alone, with a short name, because sockets have short paths. */
@@ -76,6 +97,10 @@ final class EmbeddedStore {
 
     Path socket() {
         return socket;
+    }
+
+    MemoryPlan plan() {
+        return plan;
     }
 
     /**
@@ -103,8 +128,7 @@ final class EmbeddedStore {
         settings.put("linger_ms", "1000");
         settings.put("keeper", "true");
         settings.put("spill_dir", spill);
-        long capacity = conf.getSizeAsBytes(Settings.STORE_BYTES, "0");
-        settings.put("capacity_bytes", String.valueOf(capacity));
+        settings.put("capacity_bytes", String.valueOf(plan.storeBytes()));
         NativeStore.start(program, settings);
         if (own) {
             // It runs; its file is needed no more.
@@ -119,20 +143,26 @@ final class EmbeddedStore {
 
     /** Removes what killed drivers left: folders that are named after processes that are gone. */
     private static void removeAbandoned(Path temporary) {
-        List<Path> found;
+        list(temporary).stream().filter(EmbeddedStore::isAbandoned).forEach(EmbeddedStore::remove);
+    }
+
+    /** The folders of the stores that drivers started. */
+    private static List<Path> list(Path temporary) {
         try (Stream<Path> entries = Files.list(temporary)) {
-            found = entries.filter(EmbeddedStore::isAbandoned).collect(Collectors.toList());
+            return entries
+                    .filter(it -> it.getFileName().toString().startsWith(FOLDER))
+                    .collect(Collectors.toList());
         } catch (IOException | UncheckedIOException error) {
-            LOG.debug("the temporary directory cannot be listed; nothing is tidied up", error);
-            return;
+            LOG.debug("the temporary directory cannot be listed: other applications stay "
+                    + "unknown, and nothing is tidied up", error);
+            return List.of();
         }
-        found.forEach(EmbeddedStore::remove);
     }
 
     private static boolean isAbandoned(Path folder) {
         String name = folder.getFileName().toString();
         int end = name.indexOf('-', FOLDER.length());
-        if (!name.startsWith(FOLDER) || end < 0) {
+        if (end < 0) {
             return false;
         }
         try {

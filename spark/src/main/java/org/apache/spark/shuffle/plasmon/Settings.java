@@ -1,6 +1,9 @@
 package org.apache.spark.shuffle.plasmon;
 
+import java.util.function.UnaryOperator;
+
 import org.apache.spark.SparkConf;
+import org.apache.spark.network.util.JavaUtils;
 
 /**
  * What an application may set, and what its driver tells its executors. Each setting is described
@@ -28,8 +31,14 @@ final class Settings {
     /** Whether a map task waits for the copies of its output: {@code sync} or {@code async}. */
     static final String ACK = "spark.plasmon.ack";
 
-    /** How much the application's own store holds, in bytes; 0 for half of the machine's memory. */
+    /** How much the application's own store holds, in bytes; 0 for what {@link #MEMORY} says. */
     static final String STORE_BYTES = "spark.plasmon.store.bytes";
+
+    /**
+     * How much of the machine's or the container's memory the application's own store holds: a
+     * share, such as 0.3, or bytes. Unset: what the application's processes leave, at most half.
+     */
+    static final String MEMORY = "spark.plasmon.memory";
 
     /** How much the application may have in the store, in memory and spilled; 0 for no limit. */
     static final String QUOTA_BYTES = "spark.plasmon.quota.bytes";
@@ -141,6 +150,43 @@ final class Settings {
 
     static long bytesAhead(SparkConf conf) {
         return conf.getSizeAsBytes(BYTES_AHEAD, "48m");
+    }
+
+    /**
+     * The size that a setting says for the application's own store, else null.
+     *
+     * @param conf the value of a setting, null where it is not set
+     */
+    static MemoryPlan.Asked storeBytes(UnaryOperator<String> conf, long placeBytes) {
+        String size = conf.apply(STORE_BYTES);
+        long bytes = size == null ? 0 : JavaUtils.byteStringAsBytes(size);
+        if (bytes > 0) {
+            return new MemoryPlan.Asked(STORE_BYTES + "=" + size, bytes);
+        }
+        String text = conf.apply(MEMORY);
+        return text == null || text.isBlank()
+                ? null
+                : new MemoryPlan.Asked(MEMORY + "=" + text, memoryBytes(text.trim(), placeBytes));
+    }
+
+    private static long memoryBytes(String text, long placeBytes) {
+        long bytes;
+        try {
+            bytes = text.matches("[0-9]*\\.[0-9]+|[01]")
+                    ? share(Double.parseDouble(text), placeBytes)
+                    : JavaUtils.byteStringAsBytes(text);
+        } catch (NumberFormatException wrong) {
+            bytes = 0;
+        }
+        if (bytes <= 0) {
+            throw new IllegalArgumentException(MEMORY + " must be a share of the memory between 0 "
+                    + "and 1, such as 0.3, or bytes, such as 4g; found " + text);
+        }
+        return bytes;
+    }
+
+    private static long share(double share, long placeBytes) {
+        return share > 1 ? 0 : (long) (share * placeBytes);
     }
 
     static long quotaBytes(SparkConf conf) {
