@@ -235,6 +235,7 @@ public final class RemoteOutputs implements AutoCloseable {
         private int next;
         private int records;
         private long bytesSeen;
+        private long waitedNs;
 
         private OutputSections(Output output, List<RunIndex> runs) {
             this.output = output;
@@ -257,11 +258,27 @@ public final class RemoteOutputs implements AutoCloseable {
                 }
                 Range range = range(output, runs.get(run));
                 if (range.start() < range.end()) {
-                    pin = sections.next();
+                    pin = awaited();
                     start = range.start();
                     next = output.first();
                 }
             }
+        }
+
+        private NativeStore.Pin awaited() throws StoreException {
+            long began = System.nanoTime();
+            try {
+                return sections.next();
+            } finally {
+                waitedNs += System.nanoTime() - began;
+            }
+        }
+
+        @Override
+        public long takeWaitedNs() {
+            long waited = waitedNs;
+            waitedNs = 0;
+            return waited;
         }
 
         private ByteBuffer section(int partition, RunLayout.Place place) throws StoreException {

@@ -22,6 +22,7 @@ public final class SectionReader implements Sections {
     private int next;
     private int records;
     private long bytesSeen;
+    private long waitedNs;
 
     /**
      * @param store where the output is
@@ -65,6 +66,13 @@ public final class SectionReader implements Sections {
     }
 
     @Override
+    public long takeWaitedNs() {
+        long waited = waitedNs;
+        waitedNs = 0;
+        return waited;
+    }
+
+    @Override
     public ByteBuffer next() throws StoreException {
         while (true) {
             while (next < partitions.length) {
@@ -95,12 +103,17 @@ public final class SectionReader implements Sections {
 
     private RunLayout.Section section(int partition) throws StoreException {
         if (spilled != null) {
-            RunLayout.Section section = spilled.run().section(partition, memory);
-            if (section != null) {
-                return section;
+            long began = System.nanoTime();
+            try {
+                RunLayout.Section section = spilled.run().section(partition, memory);
+                if (section != null) {
+                    return section;
+                }
+                close();
+                pin = store.open(id);
+            } finally {
+                waitedNs += System.nanoTime() - began;
             }
-            close();
-            pin = store.open(id);
             RunLayout.header(pin.memory(), id);
         }
         return RunLayout.section(pin.memory(), id, partition);
@@ -124,7 +137,13 @@ public final class SectionReader implements Sections {
     private void open(int number) throws StoreException {
         close();
         id = new RunId(shuffle, map, number);
-        RunLayout.Header header = openRun();
+        long began = System.nanoTime();
+        RunLayout.Header header;
+        try {
+            header = openRun();
+        } finally {
+            waitedNs += System.nanoTime() - began;
+        }
         if (number == 0) {
             runs = header.runs();
         }

@@ -16,6 +16,12 @@ public interface Sections extends AutoCloseable {
     /** How many records the last section has. */
     int records();
 
+    /**
+     * For how long the calls since the last one waited until the bytes of a run or a file were
+     * there, in nanoseconds.
+     */
+    long takeWaitedNs();
+
     @Override
     void close();
 }

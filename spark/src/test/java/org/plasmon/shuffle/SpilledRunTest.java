@@ -42,16 +42,46 @@ class SpilledRunTest {
         return maps;
     }
 
+    /**
+     * Finished shuffles stayed in memory until the driver's collector found them, and what was
+     * being shuffled was spilled: its runs were older.
+     */
+    @Test
+    void aDemotedShuffleIsSpilledBeforeOlderRuns() throws IOException {
+        try (StoreFixture fixture =
+                new StoreFixture(String.valueOf(32 << 20), spillFolder.toString())) {
+            NativeStore store = fixture.store;
+            put(store, 1, 10);
+            put(store, 2, 4);
+            long bytes = 4 * 2_001_030;
+            long demoted = store.demoteShuffle(2);
+            assertTrue(demoted > bytes && demoted < bytes + 10_000, () -> "found " + demoted);
+            put(store, 3, 4);
+            for (long map = 0; map < 10; map++) {
+                try (NativeStore.Pin pin = store.openInMemory(new RunId(1, map, 0))) {
+                    assertTrue(pin != null, "runs in use stay");
+                }
+            }
+            long spilled = store.figures().spilledObjects();
+            assertTrue(spilled >= 1 && spilled <= 4, () -> "found " + spilled);
+            assertEquals((4 - spilled) * demoted / 4, store.demoteShuffle(2), "the others stay");
+        }
+    }
+
+    private static void put(NativeStore store, int shuffle, int runs) throws StoreException {
+        for (long map = 0; map < runs; map++) {
+            new MapOutput(store, new RunId(shuffle, map, 0), LENGTHS.length, 10_000)
+                    .seal(content(map), true);
+        }
+    }
+
     private static RunContent content(long map) {
         return StoreFixture.content(map, LENGTHS);
     }
 
     /** More than the store holds. */
     private static void put(NativeStore store) throws StoreException {
-        for (long map = 0; map < MAPS; map++) {
-            new MapOutput(store, new RunId(1, map, 0), LENGTHS.length, 10_000)
-                    .seal(content(map), true);
-        }
+        put(store, 1, MAPS);
     }
 
     /** Descriptors of spill files that this process has. */

@@ -5,8 +5,10 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.security.SecureRandom;
 import java.util.HexFormat;
+import java.util.concurrent.atomic.AtomicBoolean;
 
 import org.apache.spark.SparkConf;
+import org.apache.spark.SparkContext;
 import org.apache.spark.SparkContext$;
 import org.apache.spark.SparkEnv;
 import org.apache.spark.rdd.RDD;
@@ -50,6 +52,10 @@ final class Application {
     private SurvivingOutputs surviving;
     /** Of the driver, once it had a shuffle. */
     private UnusedOutputs unused;
+    private FinishedShuffles finished;
+    private final AtomicBoolean observed = new AtomicBoolean();
+    /** Of the driver: where the store is and how large it may become. */
+    private String place = "";
 
     private Application(
             NativeStore store, EmbeddedStore embedded, PoolMember pool, boolean isDriver) {
@@ -116,7 +122,10 @@ final class Application {
             NativeStore store = connect(conf, "spark driver");
             store.adopt(Settings.quotaBytes(conf));
             LOG.info("the shuffle is in the store at {}, in the namespace {}", socket, namespace);
-            return new Application(store, embedded, null, true);
+            Application application = new Application(store, embedded, null, true);
+            application.place = "Store " + socket + ", namespace " + namespace
+                    + (embedded == null ? "" : ": " + embedded.plan().sentence());
+            return application;
         } catch (StoreException error) {
             if (embedded != null) {
                 embedded.forget();
@@ -127,7 +136,9 @@ final class Application {
 
     /** An application in a pool, once its process has joined. */
     static Application pooled(PoolMember pool, boolean isDriver) {
-        return new Application(pool.store(), null, pool, isDriver);
+        Application application = new Application(pool.store(), null, pool, isDriver);
+        application.place = "The shuffle is on a pool; this is the store of the driver's node.";
+        return application;
     }
 
     private static Application execute(SparkConf conf) throws IOException {
@@ -178,13 +189,22 @@ final class Application {
     synchronized void listen(int shuffle, RDD<?> rdd) {
         if (unused == null) {
             SparkEnv env = SparkEnv.get();
+            SparkContext context = SparkContext$.MODULE$.getActive().get();
             OutputCheck check = new OutputCheck(env.conf(), store, pool);
             surviving = SurvivingOutputs.listen(env, check);
             LostOutputs.listen(env, check, surviving);
-            unused = UnusedOutputs.listen(
-                    SparkContext$.MODULE$.getActive().get(), store, pool != null);
+            unused = UnusedOutputs.listen(context, store, pool != null);
+            finished = FinishedShuffles.listen(context, store, pool != null);
+            StoreView.ofDriver(context, store, finished, place);
         }
         surviving.register(shuffle, rdd);
+    }
+
+    /** Shows what an executor does with the store, from its first task on. */
+    void observe() {
+        if (!isDriver && observed.compareAndSet(false, true)) {
+            StoreView.ofExecutor(store);
+        }
     }
 
     /** Deletes what any attempt wrote for a shuffle. */
@@ -204,6 +224,7 @@ final class Application {
         if (unused != null) {
             unused.forget(shuffle);
             surviving.forget(shuffle);
+            finished.forget(shuffle);
         }
     }
 

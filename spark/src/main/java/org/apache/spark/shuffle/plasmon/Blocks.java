@@ -83,15 +83,10 @@ final class Blocks implements AutoCloseable {
     /** The next section's bytes, which stay until the next call; {@code null} at the end. */
     synchronized ByteBuffer next() throws IOException {
         checkOpen();
-        long started = System.nanoTime();
-        try {
-            return find();
-        } finally {
-            waited(System.nanoTime() - started);
-        }
+        return find();
     }
 
-    /** What finding, pinning and checking sections takes is what Spark calls waiting for them. */
+    /** Waiting is until a section's bytes are there; what is done with them is none. */
     private void waited(long ns) {
         waitedNs += ns;
         if (waitedNs >= NS_PER_MS) {
@@ -120,19 +115,27 @@ final class Blocks implements AutoCloseable {
 
     private void open() throws IOException {
         given = 0;
+        long began = System.nanoTime();
         try {
             reader = readers.open(output);
         } catch (StoreException error) {
             throw lost(error);
+        } finally {
+            waited(System.nanoTime() - began);
+        }
+        // A block is what one map task wrote for one partition, in however many runs.
+        int blocks = outputs[output].partitions().length;
+        if (readers.isRemote(output)) {
+            metrics.incRemoteBlocksFetched(blocks);
+        } else {
+            metrics.incLocalBlocksFetched(blocks);
         }
     }
 
     private void count(int bytes) {
         if (readers.isRemote(output)) {
-            metrics.incRemoteBlocksFetched(1);
             metrics.incRemoteBytesRead(bytes);
         } else {
-            metrics.incLocalBlocksFetched(1);
             metrics.incLocalBytesRead(bytes);
         }
     }
@@ -144,6 +147,8 @@ final class Blocks implements AutoCloseable {
             return section;
         } catch (StoreException error) {
             throw lost(error);
+        } finally {
+            waited(reader.takeWaitedNs());
         }
     }
 

@@ -87,6 +87,7 @@ public class PlasmonShuffleManager extends SortShuffleManager {
             TaskContext context,
             ShuffleWriteMetricsReporter metrics) {
         JobFailures.check();
+        application.observe();
         ShuffleDependency<K, V, Object> dependency = dependencyOf(handle);
         MapTask<K, V> task = new MapTask<>(
                 application, conf, dependency, mapId, context, metrics);

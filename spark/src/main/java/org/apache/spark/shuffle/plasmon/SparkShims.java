@@ -7,8 +7,17 @@ import java.util.Arrays;
 
 import org.apache.spark.SparkConf;
 import org.apache.spark.scheduler.MapStatus;
+import org.apache.spark.scheduler.SparkListenerEvent;
+import org.apache.spark.scheduler.SparkListenerJobStart;
+import org.apache.spark.scheduler.StageInfo;
 import org.apache.spark.storage.BlockManagerId;
+import org.apache.spark.ui.SparkUITab;
+import org.apache.spark.ui.UIUtils;
 import org.apache.spark.util.Utils;
+import scala.Option;
+import scala.collection.Iterator;
+import scala.collection.Seq;
+import scala.runtime.AbstractFunction0;
 
 /**
  * What differs between the versions of Spark, found out once. This class is compiled for 3.5; the
@@ -55,6 +64,54 @@ final class SparkShims {
             return (MapStatus) MAP_STATUS.invoke(location, bytes, mapId, checksum);
         } catch (Throwable error) {
             throw unknown("MapStatus", error);
+        }
+    }
+
+    /** The stages of a job that starts; Scala 2.13 returns another kind of sequence. */
+    @SuppressWarnings("unchecked")
+    static Iterator<StageInfo> stages(SparkListenerJobStart event) {
+        return ((Seq<StageInfo>) property(event, "stageInfos")).iterator();
+    }
+
+    /** Of an event of SQL's. */
+    static long executionId(SparkListenerEvent event) {
+        return (Long) property(event, "executionId");
+    }
+
+    private static Object property(SparkListenerEvent event, String name) {
+        try {
+            return event.getClass().getMethod(name).invoke(event);
+        } catch (ReflectiveOperationException | RuntimeException error) {
+            throw unknown(name + " of " + event.getClass().getSimpleName(), error);
+        }
+    }
+
+    /**
+     * A page of Spark's UI with this content, as a sequence of nodes. The request is one of
+     * {@code javax.servlet} or {@code jakarta.servlet}; what else there is to say, more from one
+     * version to the next, is left as it is by default.
+     */
+    static Object page(Object request, String title, Object content, SparkUITab tab) {
+        try {
+            Method method = Arrays.stream(UIUtils.class.getMethods())
+                    .filter(it -> it.getName().equals("headerSparkPage"))
+                    .findFirst()
+                    .orElseThrow();
+            Object[] arguments = new Object[method.getParameterCount()];
+            Arrays.fill(arguments, false);
+            arguments[0] = request;
+            arguments[1] = title;
+            arguments[2] = new AbstractFunction0<Object>() {
+                @Override
+                public Object apply() {
+                    return content;
+                }
+            };
+            arguments[3] = tab;
+            arguments[4] = Option.empty();
+            return method.invoke(null, arguments);
+        } catch (ReflectiveOperationException | RuntimeException error) {
+            throw unknown("headerSparkPage", error);
         }
     }
 

@@ -29,7 +29,7 @@ import scala.Option;
  */
 final class UnusedOutputs extends SparkListener {
     private static final Logger LOG = LoggerFactory.getLogger(UnusedOutputs.class);
-    private static final String QUEUE = "plasmon";
+    static final String QUEUE = "plasmon";
     private static final String MAP_TASK = "ShuffleMapTask";
 
     private final NativeStore store;
