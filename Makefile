@@ -9,7 +9,7 @@ NAME ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo demo-pool test test-foreign check bench fuzz soak sim sim-node faults sanitize docs format clean spark demo-spark \
-	test-spark test-spark-lines test-spark-suites test-hdf5
+	test-spark test-spark-pool test-spark-lines test-spark-suites test-hdf5
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | \
@@ -41,7 +41,12 @@ demo-spark: ## a join of 5 million rows with Spark's own shuffle manager and wit
 
 test-spark: ## everything about Spark's shuffle, with Spark 3.5 and 4.3 (half an hour)
 	@scripts/setup.sh languages
-	@scripts/spark.sh test
+	@scripts/spark.sh test --ignore spark/tests/pool
+
+test-spark-pool: ## the shuffle on three machines, of which some die; a table. As root (half an hour)
+	@scripts/setup.sh languages
+	@scripts/setup.sh etcd
+	@scripts/spark.sh pool
 
 test-spark-lines: ## a few jobs and faults with every line of Spark in between
 	@scripts/setup.sh languages

@@ -17,6 +17,7 @@ import itertools
 import os
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from bench.environments import MissingError
@@ -75,10 +76,62 @@ class Machines:
         A machine's end of the bridge has the name of its namespace.
         """
         nodes = [
-            {"namespace": self._name(at), "address": self._address(2 + at)}
-            for at in range(self._count)
+            {"namespace": self._name(at), "address": self.address(at)} for at in range(self._count)
         ]
-        return {"bridge": self.bridge, "address": self._address(1), "nodes": nodes}
+        return {"bridge": self.bridge, "address": self.host, "nodes": nodes}
+
+    @property
+    def host(self) -> str:
+        """The address of this machine itself on the bridge."""
+        return self._address(1)
+
+    def address(self, at: int) -> str:
+        """The address of a machine."""
+        return self._address(2 + at)
+
+    def inside(self, at: int) -> list[str]:
+        """What a command begins with that runs on a machine."""
+        return ["ip", "netns", "exec", self._name(at)]
+
+    def received_bytes(self, at: int) -> int:
+        """The bytes that came to a machine so far."""
+        # What this end of the link sends is what the machine receives.
+        return int(Path(f"/sys/class/net/{self._name(at)}/statistics/tx_bytes").read_text())
+
+    def unplug(self, at: int) -> None:
+        """Pulls the cable of a machine out: nothing goes in or out any more."""
+        _ip("link", "set", self._name(at), "down")
+
+    def plug(self, at: int) -> None:
+        """Puts the cable of a machine in again."""
+        _ip("link", "set", self._name(at), "up")
+
+    @contextlib.contextmanager
+    def blocked(self, at: int, other: str) -> Iterator[None]:
+        """What a machine sends to an address vanishes for a while; the other way nothing changes.
+
+        A route that leads nowhere, and not a rule of a firewall: not every kernel has one.
+        """
+        route = ("blackhole", f"{other}/32")
+        _ip("-n", self._name(at), "route", "add", *route)
+        try:
+            yield
+        finally:
+            _ip("-n", self._name(at), "route", "del", *route)
+
+    @contextlib.contextmanager
+    def slowed(self, at: int, mbit_per_s: int) -> Iterator[None]:
+        """Only so much goes through the cable of a machine for a while, in each direction."""
+        bucket = f"root tbf rate {mbit_per_s}mbit burst 64kb latency 100ms".split()
+        ends = (["dev", self._name(at)], ["dev", "eth0"])
+        inside = (["tc"], ["tc", "-n", self._name(at)])
+        for program, device in zip(inside, ends, strict=True):
+            _run([*program, "qdisc", "add", *device, *bucket])
+        try:
+            yield
+        finally:
+            for program, device in zip(inside, ends, strict=True):
+                _run([*program, "qdisc", "del", *device, "root"])
 
     def close(self) -> None:
         """Removes them."""
@@ -95,14 +148,14 @@ class Machines:
 
     def _make(self) -> None:
         _ip("link", "add", self.bridge, "type", "bridge")
-        _ip("addr", "add", f"{self._address(1)}/24", "dev", self.bridge)
+        _ip("addr", "add", f"{self.host}/24", "dev", self.bridge)
         _ip("link", "set", self.bridge, "up")
         for at in range(self._count):
             name = self._name(at)
             _ip("netns", "add", name)
             _ip("link", "add", name, "type", "veth", "peer", "name", "eth0", "netns", name)
             _ip("link", "set", name, "master", self.bridge, "up")
-            _ip("-n", name, "addr", "add", f"{self._address(2 + at)}/24", "dev", "eth0")
+            _ip("-n", name, "addr", "add", f"{self.address(at)}/24", "dev", "eth0")
             _ip("-n", name, "link", "set", "eth0", "up")
             _ip("-n", name, "link", "set", "lo", "up")
 
@@ -144,7 +197,11 @@ def _free_subnet() -> str:
 
 
 def _ip(*words: str) -> str:
-    done = subprocess.run(["ip", *words], capture_output=True, text=True, check=False)
+    return _run(["ip", *words])
+
+
+def _run(command: list[str]) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise MissingError(f"ip {' '.join(words)}: {done.stderr.strip()}")
+        raise MissingError(f"{' '.join(command)}: {done.stderr.strip()}")
     return done.stdout

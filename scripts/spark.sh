@@ -6,6 +6,7 @@
 #   spark.sh unit          the tests that need no Spark
 #   spark.sh environments  the Sparks to test with, into .venvs/spark35 and .venvs/spark4
 #   spark.sh test [..]     all tests; what follows goes to pytest
+#   spark.sh pool [..]     the tests on a pool of three machines, and a table of them
 #   spark.sh lines         a few jobs and faults with every line that the tests leave out
 #   spark.sh suites [..]   Spark's own suites with both managers (over half an hour); a name: one
 #   spark.sh demo          one job with both shuffle managers
@@ -18,11 +19,12 @@ maven() {
     mvn --batch-mode --no-transfer-progress -Dstyle.color=never -f spark/pom.xml "$@"
 }
 
-# The native library and the daemon, where Maven takes them from.
+# The native library and the daemon, where Maven takes them from, and the pool daemon beside it,
+# which tests start.
 native() {
     local folder
     folder="spark/target/native/linux-$(uname -m)"
-    cargo build --quiet --locked --release -p plasmon-jni -p plasmon-daemon
+    cargo build --quiet --locked --release -p plasmon-jni -p plasmon-daemon -p plasmon-poold
     mkdir -p "$folder"
     install -s -m 755 target/release/libplasmon_jni.so target/release/plasmond "$folder"
 }
@@ -79,7 +81,13 @@ case "${1:-}" in
         environments
         native
         maven package
-        exec .venv/bin/python -m pytest -q -c spark/tests/pytest.ini spark/tests "$@"
+        exec .venv/bin/python -m pytest -q -rs -c spark/tests/pytest.ini spark/tests "$@"
+        ;;
+    pool)
+        shift
+        environments
+        jar
+        exec .venv/bin/python -m pytest -q -rs -c spark/tests/pytest.ini spark/tests/pool "$@"
         ;;
     lines)
         environments
@@ -92,7 +100,7 @@ for version in sys.argv[1:]:
             spark/tests/test_jobs.py spark/tests/test_faults.py -m "not slow"
         ;;
     *)
-        sed -n '2,11s/^# \{0,1\}//p' "$0" >&2
+        sed -n '2,12s/^# \{0,1\}//p' "$0" >&2
         exit 2
         ;;
 esac

@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from bench.machines import machines
+from bench.machines import Machines, machines
 from bench.worker import UnsupportedError
 
 
@@ -43,3 +43,29 @@ def test_machines_reach_each_other_and_end_with_what_runs_there():
     serving.stdout.close()
     assert first["namespace"] not in output("ip", "netns", "list")
     assert told["bridge"] not in output("ip", "-o", "link", "show", "type", "bridge")
+
+
+def test_a_machine_loses_its_cable_a_direction_or_its_speed():
+    try:
+        made = Machines(2)
+    except UnsupportedError as error:
+        pytest.skip(str(error))
+    try:
+        inside, other = made.inside(0), made.address(1)
+        link = (*inside, "ip", "-o", "link", "show", "eth0")
+        made.unplug(0)
+        assert "NO-CARRIER" in output(*link)
+        made.plug(0)
+        assert "NO-CARRIER" not in output(*link)
+        route = (*inside, "ip", "route", "show", "type", "blackhole")
+        with made.blocked(0, other):
+            assert other in output(*route)
+        assert not output(*route)
+        queue = (*inside, "tc", "qdisc", "show", "dev", "eth0")
+        with made.slowed(0, 10):
+            assert "rate 10Mbit" in output(*queue)
+        assert "rate" not in output(*queue)
+        assert made.received_bytes(0) >= 0
+        assert made.host.rpartition(".")[0] == other.rpartition(".")[0]
+    finally:
+        made.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -66,8 +67,8 @@ class Node:
         self._log = self._folder / f"{self.name}.log"
         self._process: subprocess.Popen[str] | None = None
 
-    def start(self, programs: Programs, endpoint: str, capacity: int) -> None:
-        """Starts the store, which starts its pool daemon."""
+    def start(self, programs: Programs, endpoint: str, capacity: int, **more: str) -> None:
+        """Starts the store, which starts its pool daemon; more settings have underscores."""
         settings = {
             "socket": str(self.socket),
             "capacity-bytes": str(capacity),
@@ -77,6 +78,7 @@ class Node:
             "pool-folder": str(self._folder / "pool"),
             "log": "info",
         }
+        settings |= {key.replace("_", "-"): value for key, value in more.items()}
         flags = [word for key, value in settings.items() for word in (f"--{key}", value)]
         command = [*self._network.inside(self.at), programs.daemon, *flags]
         self._process = spawn(command, self._mark, self._log)
@@ -101,6 +103,20 @@ class Node:
     def connect(self) -> plasmon.Store:
         """A connection to its store. Sockets of stores are files: no network is in between."""
         return plasmon.connect(self.socket, name="demo", start=False, reconnect_timeout=0)
+
+    def run(self, command: list[str], log: Path, **environment: str) -> subprocess.Popen[str]:
+        """Starts a program on this node, which ends with it."""
+        given = [f"{key}={value}" for key, value in environment.items()]
+        return spawn([*self._network.inside(self.at), "env", *given, *command], self._mark, log)
+
+    def processes(self, program: str) -> list[int]:
+        """The processes of this node whose program has this name."""
+        found = []
+        for pid in marked(self._mark):
+            with contextlib.suppress(OSError):
+                first = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0].decode()
+                found += [pid] if Path(first).name == program else []
+        return found
 
     def add_worker(self) -> Worker:
         """One more process on this node."""

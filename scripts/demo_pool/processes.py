@@ -105,7 +105,7 @@ def kill(mark: str) -> None:
                 os.kill(pid, signal.SIGKILL)
         return not pids
 
-    until("ending the processes of the demo", _GONE_WITHIN_S, is_gone)
+    until("ending the processes of a node", _GONE_WITHIN_S, is_gone)
 
 
 def log_end(log: Path) -> str:
