@@ -191,8 +191,9 @@ final class Application {
             SparkEnv env = SparkEnv.get();
             SparkContext context = SparkContext$.MODULE$.getActive().get();
             OutputCheck check = new OutputCheck(env.conf(), store, pool);
-            surviving = SurvivingOutputs.listen(env, check);
+            surviving = SurvivingOutputs.listen(env, check, pool);
             LostOutputs.listen(env, check, surviving);
+            RemovedWorkers.listen(context, surviving);
             unused = UnusedOutputs.listen(context, store, pool != null);
             finished = FinishedShuffles.listen(context, store, pool != null);
             StoreView.ofDriver(context, store, finished, place);

@@ -121,8 +121,10 @@ final class LostOutputs implements IsolatedRpcEndpoint {
         }
         surviving.giveUp(lost.mapId());
         List<Integer> gone = gone(outputs, lost);
-        gone.forEach(index -> tracker.unregisterMapOutput(
-                lost.shuffle(), index, outputs[index].location()));
+        gone.forEach(index -> {
+            surviving.giveUp(outputs[index].mapId());
+            tracker.unregisterMapOutput(lost.shuffle(), index, outputs[index].location());
+        });
         LOG.warn("{} of {} outputs of shuffle {} are gone; their map tasks run again",
                 gone.size(), outputs.length, lost.shuffle());
         return gone.size();

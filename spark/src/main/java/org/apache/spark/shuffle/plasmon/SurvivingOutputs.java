@@ -2,8 +2,10 @@ package org.apache.spark.shuffle.plasmon;
 
 import java.lang.ref.WeakReference;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Supplier;
@@ -37,12 +39,14 @@ import scala.runtime.BoxedUnit;
  *
  * <pre>
  * a worker is removed ─► Spark's tracker forgets all outputs on its host
+ * outputs have copies, or are in one store ─► the tracker is told again of all of them, at once
  * reader: Spark does not know all outputs ─► driver: looks at those that were forgotten
  *                                            └─► the tracker is told again of those that are there
  * </pre>
  *
  * <p>Those of an indeterminate stage stay forgotten: Spark makes all of them again, and may have
- * begun. So do those that a reader has missed or found damaged.
+ * begun. So do those that a reader has missed or found damaged, and all of a shuffle that Spark
+ * drops as a whole.
  */
 final class SurvivingOutputs implements IsolatedRpcEndpoint {
     private static final Logger LOG = LoggerFactory.getLogger(SurvivingOutputs.class);
@@ -50,17 +54,21 @@ final class SurvivingOutputs implements IsolatedRpcEndpoint {
 
     private final SparkEnv env;
     private final OutputCheck check;
+    /** Whether an output outlives the loss of the machine that it was made on. */
+    private final boolean areLasting;
     private final Map<Integer, WeakReference<RDD<?>>> written = new ConcurrentHashMap<>();
     private final Set<Long> givenUp = ConcurrentHashMap.newKeySet();
 
-    private SurvivingOutputs(SparkEnv env, OutputCheck check) {
+    private SurvivingOutputs(SparkEnv env, OutputCheck check, boolean areLasting) {
         this.env = env;
         this.check = check;
+        this.areLasting = areLasting;
     }
 
     /** Listens in the driver, as long as its application runs. */
-    static SurvivingOutputs listen(SparkEnv env, OutputCheck check) {
-        SurvivingOutputs made = new SurvivingOutputs(env, check);
+    static SurvivingOutputs listen(SparkEnv env, OutputCheck check, PoolMember pool) {
+        boolean areLasting = pool == null || pool.copies() > 1;
+        SurvivingOutputs made = new SurvivingOutputs(env, check, areLasting);
         env.rpcEnv().setupEndpoint(NAME, made);
         return made;
     }
@@ -145,40 +153,95 @@ final class SurvivingOutputs implements IsolatedRpcEndpoint {
         };
     }
 
+    /**
+     * Tells the tracker again of outputs that it has forgotten, of all shuffles, without a look at
+     * them: should one be lost all the same, its reader says so. Outputs without a second copy are
+     * left to their readers.
+     */
+    void listForgotten() {
+        if (areLasting) {
+            written.keySet().forEach(this::listForgotten);
+        }
+    }
+
+    private synchronized void listForgotten(int shuffle) {
+        Option<ShuffleStatus> status = tracker().shuffleStatuses().get(shuffle);
+        if (status.isEmpty()) {
+            return;
+        }
+        List<MapStatus> forgotten = forgotten(status.get());
+        if (forgotten.isEmpty() || isIndeterminate(shuffle)) {
+            return;
+        }
+        for (int at = 0; at < forgotten.size(); at++) {
+            list(shuffle, forgotten.get(at), at);
+        }
+        LOG.warn("{} outputs of shuffle {} that Spark had forgotten are listed again",
+                forgotten.size(), shuffle);
+    }
+
     /** How many outputs of the shuffle the tracker knows of those that it did not when asked. */
-    private int restore(int shuffle, int partitions) throws StoreException {
-        MapOutputTrackerMaster tracker = (MapOutputTrackerMaster) env.mapOutputTracker();
-        Option<ShuffleStatus> status = tracker.shuffleStatuses().get(shuffle);
+    private synchronized int restore(int shuffle, int partitions) throws StoreException {
+        Option<ShuffleStatus> status = tracker().shuffleStatuses().get(shuffle);
         if (status.isEmpty() || isIndeterminate(shuffle)) {
             return 0;
         }
-        MapStatus[] known = status.get().mapStatuses().clone();
-        MapStatus[] forgotten = status.get().mapStatusesDeleted().clone();
-        List<MapStatus> candidates = new ArrayList<>();
-        int unknown = 0;
-        for (int index = 0; index < known.length; index++) {
-            MapStatus output = forgotten[index];
-            unknown += known[index] == null ? 1 : 0;
-            if (known[index] == null && output != null && !givenUp.contains(output.mapId())) {
-                candidates.add(output);
-            }
-        }
+        long unknown = Arrays.stream(status.get().mapStatuses()).filter(Objects::isNull).count();
         if (unknown == 0) {
             // Another reader asked before, or the map task has run again.
-            return known.length;
+            return status.get().mapStatuses().length;
         }
+        List<MapStatus> candidates = forgotten(status.get());
         boolean[] areThere = check.areThere(shuffle, partitions, candidates);
         int restored = 0;
         for (int at = 0; at < areThere.length; at++) {
             if (areThere[at]) {
-                MapStatus output = candidates.get(at);
-                tracker.updateMapOutput(shuffle, output.mapId(), moved(output.location(), at));
+                list(shuffle, candidates.get(at), at);
                 restored++;
             }
         }
         LOG.warn("{} of {} outputs of shuffle {} that Spark had forgotten are still there",
                 restored, unknown, shuffle);
         return restored;
+    }
+
+    private MapOutputTrackerMaster tracker() {
+        return (MapOutputTrackerMaster) env.mapOutputTracker();
+    }
+
+    /**
+     * A stage was submitted that makes all outputs of a shuffle. If there were others before, Spark
+     * found that they do not fit together: newer lines compare the checksums of rows.
+     */
+    void replaced(int shuffle, int outputs) {
+        Option<ShuffleStatus> status = tracker().shuffleStatuses().get(shuffle);
+        if (!status.isEmpty() && status.get().mapStatusesDeleted().length == outputs) {
+            Arrays.stream(status.get().mapStatusesDeleted())
+                    .filter(Objects::nonNull)
+                    .forEach(output -> giveUp(output.mapId()));
+        }
+    }
+
+    /** What the tracker knew and does not know now, except what is lost or is made anew. */
+    private List<MapStatus> forgotten(ShuffleStatus status) {
+        MapStatus[] known = status.mapStatuses().clone();
+        MapStatus[] deleted = status.mapStatusesDeleted().clone();
+        List<MapStatus> found = new ArrayList<>();
+        if (Arrays.stream(known).allMatch(Objects::isNull)) {
+            // Not one worker: Spark has dropped the outputs, and is about to make all of them.
+            return found;
+        }
+        for (int index = 0; index < known.length; index++) {
+            MapStatus output = deleted[index];
+            if (known[index] == null && output != null && !givenUp.contains(output.mapId())) {
+                found.add(output);
+            }
+        }
+        return found;
+    }
+
+    private void list(int shuffle, MapStatus output, int number) {
+        tracker().updateMapOutput(shuffle, output.mapId(), moved(output.location(), number));
     }
 
     private boolean isIndeterminate(int shuffle) {

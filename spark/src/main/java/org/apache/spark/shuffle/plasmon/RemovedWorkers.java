@@ -1,0 +1,88 @@
+package org.apache.spark.shuffle.plasmon;
+
+import java.util.concurrent.TimeUnit;
+
+import org.apache.spark.SparkContext;
+import org.apache.spark.scheduler.SparkListener;
+import org.apache.spark.scheduler.SparkListenerExecutorRemoved;
+import org.apache.spark.scheduler.SparkListenerStageSubmitted;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import scala.Option;
+
+/**
+ * Has outputs listed again as soon as Spark's tracker forgets them with a standalone worker.
+ *
+ * <pre>
+ * an executor is removed ─► perhaps its worker is next: the tracker is watched for a while
+ *                           └─► outputs that it forgets are listed again
+ * </pre>
+ *
+ * <p>A reader that misses outputs asks for them. But a job that begins on a shuffle of which
+ * outputs are forgotten asks for nothing, and runs their map tasks again. Spark tells no listener
+ * of a removed worker, only of its executors, shortly before.
+ */
+final class RemovedWorkers extends SparkListener {
+    private static final Logger LOG = LoggerFactory.getLogger(RemovedWorkers.class);
+    private static final String QUEUE = "plasmon";
+    /** How long after an executor its worker is removed, at most. */
+    private static final long WATCH_NS = TimeUnit.SECONDS.toNanos(15);
+    /** A job that begins within this time still runs map tasks again. */
+    private static final long PAUSE_MS = 10;
+
+    private final SurvivingOutputs outputs;
+    private long end;
+    private boolean isWatched;
+
+    private RemovedWorkers(SurvivingOutputs outputs) {
+        this.outputs = outputs;
+    }
+
+    /** Listens in the driver, as long as its application runs. */
+    static void listen(SparkContext context, SurvivingOutputs outputs) {
+        context.listenerBus().addToQueue(new RemovedWorkers(outputs), QUEUE);
+    }
+
+    @Override
+    public synchronized void onExecutorRemoved(SparkListenerExecutorRemoved event) {
+        end = System.nanoTime() + WATCH_NS;
+        if (!isWatched) {
+            isWatched = true;
+            Thread thread = new Thread(this::watch, "plasmon-removed-workers");
+            thread.setDaemon(true);
+            thread.start();
+        }
+    }
+
+    @Override
+    public void onStageSubmitted(SparkListenerStageSubmitted event) {
+        Option<Object> shuffle = event.stageInfo().shuffleDepId();
+        if (shuffle.isDefined()) {
+            outputs.replaced((Integer) shuffle.get(), event.stageInfo().numTasks());
+        }
+    }
+
+    private void watch() {
+        try {
+            while (goesOn()) {
+                outputs.listForgotten();
+                Thread.sleep(PAUSE_MS);
+            }
+        } catch (InterruptedException interrupted) {
+            Thread.currentThread().interrupt();
+        } catch (RuntimeException error) {
+            LOG.warn("outputs that Spark forgets with a worker are left to their readers", error);
+            stop();
+        }
+    }
+
+    private synchronized boolean goesOn() {
+        isWatched = System.nanoTime() - end < 0;
+        return isWatched;
+    }
+
+    /** The next executor that is removed has the tracker watched again. */
+    private synchronized void stop() {
+        isWatched = false;
+    }
+}
