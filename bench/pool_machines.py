@@ -154,8 +154,13 @@ class PoolMachines:
             logs = "".join(node.log_end() for node in self.nodes)
             raise DemoError(f"{error}: {why}{logs}") from error
 
-    def kill(self, at: int) -> None:
-        """Ends a machine as a loss of power does: nothing goes out any more, then all ends."""
+    def kill(self, at: int, *, silently: bool = True) -> None:
+        """Ends a machine as a loss of power does: nothing goes out any more, then all ends.
+
+        If not silently, the kernel of the machine still closes all connections.
+        """
+        if not silently:
+            self.nodes[at].end_processes()
         self.nodes[at].die()
 
     def kill_program(self, at: int, program: str) -> None:

@@ -19,7 +19,7 @@ _STARTED_WITHIN_S = 120.0
 #: After how many seconds without a sign the master gives a worker up. Spark's default is 60.
 WORKER_TIMEOUT_S = 6
 #: Daemons compile little and have small heaps: there are many on few processors.
-_DAEMON_OPTIONS = f"-XX:TieredStopAtLevel=1 -Dspark.worker.timeout={WORKER_TIMEOUT_S}"
+_DAEMON_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 EXECUTOR = b"CoarseGrainedExecutorBackend"
 
 
@@ -36,12 +36,14 @@ class Standalone:
         cores: int = 1,
         memory: str = "1g",
         has_stores: bool = True,
+        worker_timeout_s: int = WORKER_TIMEOUT_S,
     ) -> None:
         """The environment is what executors have beside, such as `PYSPARK_PYTHON`."""
         self.machines, self._home, self._folder = machines, home, folder
         self._environment = environment | {"SPARK_HOME": str(home)}
         self._size = ["-c", str(cores), "-m", memory]
         self._has_stores = has_stores
+        self._options = f"{_DAEMON_OPTIONS} -Dspark.worker.timeout={worker_timeout_s}"
         self._log = folder / "master.log"
         self.master = ""
         #: The logs of the workers, by machine.
@@ -93,7 +95,7 @@ class Standalone:
         environment = self._environment | {
             "SPARK_LOCAL_IP": host,
             "SPARK_DAEMON_MEMORY": "256m",
-            "SPARK_DAEMON_JAVA_OPTS": _DAEMON_OPTIONS,
+            "SPARK_DAEMON_JAVA_OPTS": self._options,
         }
         return node.run([*program, *arguments], log, **environment, **more)
 

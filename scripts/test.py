@@ -191,7 +191,7 @@ TESTS = [
     Suite("java", "the reader of objects for Java", ["scripts/test-reader.sh", "java"], lane=2),
     Suite(
         "spark",
-        "Spark's shuffle: the core, and a few jobs and a fault with 3.5 and 4.3",
+        "Spark's shuffle: the core, a few jobs and faults with 3.5 and 4.3, a pool with 4.3",
         ["scripts/spark.sh", "test", "-m", "not slow"],
         lane=2,
     ),

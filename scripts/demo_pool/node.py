@@ -145,6 +145,10 @@ class Node:
         """What came to it through the network."""
         return self._network.received_bytes(self.at)
 
+    def end_processes(self) -> None:
+        """Kills all that it started; its kernel closes their connections."""
+        kill(self._mark)
+
     def die(self) -> None:
         """Ends it as a loss of power does: nothing goes out any more, then all processes end."""
         self.is_up = False

@@ -18,7 +18,7 @@ from typing import Any
 from submitting import DEADLINE_S, HERE, ROOT, Spark, scratch
 
 from bench.pool_machines import PoolMachines
-from bench.spark_standalone import Standalone
+from bench.spark_standalone import WORKER_TIMEOUT_S, Standalone
 
 DAEMON = ROOT / "target" / "release" / "plasmond"
 #: Programs of a test's application must find the modules of the tests.
@@ -31,6 +31,8 @@ SUMS = [[key, sum(range(key, ROWS, 50))] for key in range(50)]
 NAMESPACES = "@spark-"
 GONE_WITHIN_S = 60.0
 
+#: Much starts, and little is computed for long.
+JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 #: Three executors, which all take part from the first task on. What is lost is missed after
 #: seconds; Spark's defaults are minutes.
 SETTINGS = {
@@ -43,6 +45,8 @@ SETTINGS = {
     "spark_network_timeoutInterval": "2s",
     "spark_executor_heartbeatInterval": "2s",
     "spark_shuffle_io_retryWait": "1s",
+    "spark_driver_extraJavaOptions": JAVA_OPTIONS,
+    "spark_executor_extraJavaOptions": JAVA_OPTIONS,
     "spark_eventLog_enabled": "true",
     "spark_eventLog_compress": "false",
     "spark_eventLog_rolling_enabled": "false",
@@ -104,7 +108,12 @@ class PoolSpark(Spark):
 
 @contextmanager
 def pool_spark(
-    line: str, *, plasmon: bool = True, cores: int = 1, has_stores: bool = True
+    line: str,
+    *,
+    plasmon: bool = True,
+    cores: int = 1,
+    has_stores: bool = True,
+    worker_timeout_s: int = WORKER_TIMEOUT_S,
 ) -> Generator[PoolSpark]:
     """Three machines with a node, and a worker with so many cores, each; and Spark's master."""
     with scratch() as name, PoolMachines(Path(name), DAEMON) as machines:
@@ -119,6 +128,7 @@ def pool_spark(
             cores=cores,
             memory=f"{cores}g",
             has_stores=has_stores,
+            worker_timeout_s=worker_timeout_s,
         )
         cluster.start()
         machines.wait_until_joined()
@@ -134,7 +144,8 @@ def pool_spark(
 
 def keep_logs(folder: Path) -> None:
     """Keeps what all programs logged, for the reader of a failed test."""
-    kept = ROOT / "target" / "test-logs" / "spark-pool"
+    test = os.environ.get("PYTEST_CURRENT_TEST", "").split(" ")[0].rpartition("::")[2]
+    kept = ROOT / "target" / "test-logs" / "spark-pool" / test
     shutil.rmtree(kept, ignore_errors=True)
     for log in [*folder.rglob("*.log"), *folder.rglob("log"), *folder.rglob("stderr")]:
         to = kept / log.relative_to(folder)

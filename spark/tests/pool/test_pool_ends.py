@@ -1,0 +1,70 @@
+"""How applications on a pool end, and how they are refused."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from machines import NAMESPACES, Steps, pool_spark
+from table import row
+
+
+@pytest.mark.slow
+def test_a_killed_driver_leaves_nothing_and_harms_no_other(line: str, tmp_path: Path) -> None:
+    with pool_spark(line, cores=2) as spark, row("driver killed", line, 2) as made:
+        machines = spark.machines
+        folders = [tmp_path / name for name in ("dies", "stays")]
+        for folder in folders:
+            folder.mkdir()
+        dies = Steps(spark, folders[0], "between", spark_plasmon_copies="2")
+        dies.until_held("between")
+        (namespace,) = machines.namespaces(NAMESPACES)
+        other = spark.beside(tmp_path / "other")
+        try:
+            stays = Steps(other, folders[1], "between", spark_plasmon_copies="2")
+            stays.until_held("between")
+            own = machines.namespaces(NAMESPACES)
+            del own[namespace]
+            assert len(own) == 1
+            os.kill(dies.driver, signal.SIGKILL)
+            start = time.monotonic()
+            spark.until_gone(namespace)
+            made.outcome = f"gone after {time.monotonic() - start:.1f} s"
+            assert machines.namespaces(NAMESPACES) == own, "the other one's outputs stay"
+            stays.go_on("between")
+            stays.end("between")
+            made.account = stays.account()
+            assert (made.account.reruns, made.account.failed_stages) == (0, 0)
+            spark.until_gone()
+        finally:
+            other.stop()
+
+
+@pytest.mark.slow
+def test_a_quota_is_refused_on_a_pool(line: str, tmp_path: Path) -> None:
+    """No store knows what an application has on all nodes."""
+    with pool_spark(line) as spark, row("quota refused", line) as made:
+        settings = {"spark_plasmon_quota_bytes": "20m"}
+        words = ("faults.py", "fill", str(tmp_path))
+        outcome = spark.run(spark.cluster.master, *words, **settings)
+        assert outcome.code != 0
+        said = next(
+            text for text in outcome.log.splitlines() if "spark.plasmon.quota.bytes" in text
+        )
+        made.outcome = "refused"
+        assert "pool" in said, said
+
+
+@pytest.mark.slow
+def test_executors_on_machines_without_a_store_end_the_application(
+    line: str, tmp_path: Path
+) -> None:
+    with pool_spark(line, has_stores=False) as spark, row("no store on machines", line) as made:
+        outcome = spark.run(spark.cluster.master, "faults.py", "no_executors", str(tmp_path))
+        said = outcome.results()["no_executors"]
+        made.outcome = "ended with the reason"
+        assert "executors cannot start: 3 failed and none works" in said
+        assert "no.sock" in said, said
