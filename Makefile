@@ -35,9 +35,9 @@ spark: ## [PREFIX=env]: the jar for Spark's shuffle, into an environment; docs/g
 	@scripts/setup.sh languages
 	@scripts/spark.sh jar $(PREFIX)
 
-demo-spark: ## a join of 5 million rows with Spark's own shuffle manager and with ours
+demo-spark: ## [ARGUMENTS="--quick"]: small blocks, a spill, a kill: with Spark's own shuffle manager and with ours
 	@scripts/setup.sh languages
-	@scripts/spark.sh demo
+	@scripts/spark.sh demo $(ARGUMENTS)
 
 test-spark: ## everything about Spark's shuffle, with Spark 3.5 and 4.3 (half an hour)
 	@scripts/setup.sh languages

@@ -9,7 +9,7 @@
 #   spark.sh pool [..]     the tests on a pool of three machines, and a table of them
 #   spark.sh lines         a few jobs and faults with every line that the tests leave out
 #   spark.sh suites [..]   Spark's own suites with both managers (over half an hour); a name: one
-#   spark.sh demo          one job with both shuffle managers
+#   spark.sh demo [..]     jobs with both shuffle managers, a table and a picture of their times
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -72,9 +72,10 @@ case "${1:-}" in
         exec .venv/bin/python scripts/spark_suites.py "$@"
         ;;
     demo)
+        shift
         environments
         jar
-        exec .venvs/spark35/bin/python spark/demo.py compare spark/target/plasmon-spark.jar
+        exec .venv/bin/python -m scripts.demo_spark "$@"
         ;;
     test)
         shift
