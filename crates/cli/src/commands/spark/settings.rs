@@ -13,7 +13,10 @@ use crate::arguments::{Shuffle, ShufflePool};
 /// Spark's names for what the options of a shuffle on the pool set.
 pub(super) const POOL: &str = "spark.plasmon.pool";
 pub(super) const COPIES: &str = "spark.plasmon.copies";
-const ACK: &str = "spark.plasmon.ack";
+pub(super) const ACK: &str = "spark.plasmon.ack";
+
+/// Spark's name for a limit of bytes, which no namespace of a pool has.
+pub(super) const QUOTA: &str = "spark.plasmon.quota.bytes";
 
 /// The master of applications that name none.
 const MASTER: &str = "local[*]";

@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use plasmon_client::{Client, Code, ConnectOptions};
+use plasmon_proto::limits::COPIES_MAX;
 
 use super::jar::STORE;
-use super::settings::{COPIES, POOL, Place, Settings};
+use super::settings::{ACK, COPIES, POOL, Place, QUOTA, Settings};
 use crate::arguments::Arguments;
 use crate::commands::check::{Check, Verdict, check};
 use crate::commands::connection::options;
@@ -115,6 +116,23 @@ fn on_pool(
     ];
     checks.extend(pool::whole_checks(&store));
     checks.extend(copies_check(&store, settings.get(COPIES)));
+    checks.extend(refused(settings));
+    checks
+}
+
+/// Settings with which an application on the pool is refused at its start.
+fn refused(settings: &Settings) -> Vec<Check> {
+    let mut checks = Vec::new();
+    let bad = |found: String, advice: &str| check("settings", Verdict::Bad, found).advise(advice);
+    if let Some(ack) = settings.get(ACK).filter(|ack| !["sync", "async"].contains(ack)) {
+        checks.push(bad(format!("{ACK} is {ack}"), "set it to sync or async, or leave it out"));
+    }
+    if let Some(quota) = settings.get(QUOTA).filter(|quota| !quota.trim_matches('0').is_empty()) {
+        checks.push(bad(
+            format!("{QUOTA} is {quota}, and a namespace of a pool has no limit of bytes"),
+            "unset it, or leave the shuffle on one machine with --pool=none",
+        ));
+    }
     checks
 }
 
@@ -143,9 +161,10 @@ fn copies_check(store: &Client, wanted: Option<&str>) -> Option<Check> {
 
 fn copies_of(wanted: Option<&str>, takers: u32) -> Check {
     const WHAT: &str = "copies";
-    let Ok(wanted) = wanted.unwrap_or("0").parse::<u32>() else {
-        return check(WHAT, Verdict::Bad, format!("{COPIES} is not a number"))
-            .advise("set it to a number, or leave it out");
+    let number = wanted.unwrap_or("0").parse::<u32>();
+    let Some(wanted) = number.ok().filter(|number| *number <= u32::from(COPIES_MAX)) else {
+        let found = format!("{COPIES} is not a number from 0 to {COPIES_MAX}");
+        return check(WHAT, Verdict::Bad, found).advise("set it to one, or leave it out");
     };
     let takes = if takers == 1 { "takes" } else { "take" };
     let have = format!("{} of the pool {takes} copies", count(u64::from(takers), "node"));
@@ -163,8 +182,11 @@ fn copies_of(wanted: Option<&str>, takers: u32) -> Check {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use serde_json::Value;
 
+    use super::super::command_line::CommandLine;
     use super::*;
 
     #[test]
@@ -175,11 +197,25 @@ mod tests {
             (Some("3"), 3, "good", "3 of each output: 3 nodes"),
             (Some("3"), 2, "note", "3 of each output: 2 nodes"),
             (Some("two"), 2, "bad", "spark.plasmon.copies is not a number"),
+            (Some("9"), 2, "bad", "spark.plasmon.copies is not a number from 0 to 8"),
         ] {
             let told: Value = serde_json::to_value(copies_of(wanted, takers)).unwrap();
             assert_eq!(told["verdict"], verdict, "{told}");
             assert!(told["found"].as_str().unwrap().starts_with(found), "{told}");
         }
+    }
+
+    #[test]
+    fn settings_that_end_an_application_on_the_pool_are_found() {
+        let found = |line: &str| {
+            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            let line = CommandLine::parse(&words);
+            let settings = Settings::new(BTreeMap::new(), BTreeMap::new(), &line, None);
+            serde_json::to_string(&refused(&settings)).unwrap()
+        };
+        assert_eq!(found("-c spark.plasmon.ack=sync -c spark.plasmon.quota.bytes=0"), "[]");
+        assert!(found("-c spark.plasmon.ack=all").contains("spark.plasmon.ack is all"));
+        assert!(found("-c spark.plasmon.quota.bytes=10g").contains("no limit of bytes"));
     }
 
     #[test]
