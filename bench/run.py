@@ -194,6 +194,11 @@ class Context:
             if living is not None:
                 living.end()
 
+    def end_others(self, needed: set[str]) -> None:
+        """Ends the sides that no later case needs, whose memory others may need."""
+        for name in set(self._workers) - needed:
+            self.lose(name)
+
     def end(self) -> None:
         """Ends every side."""
         for name in list(self._workers):
@@ -294,12 +299,13 @@ def filled(context: Context, request: Mapping[str, Any]) -> dict[str, Any]:
 def run(suite: Suite, context: Context, chosen: Callable[[str], bool]) -> Results:
     """Measures every chosen case."""
     results = Results()
-    for case in suite.cases:
-        if chosen(case.name):
-            for pinning in case.pinnings:
-                print(f"bench: {case.name}, {pinning.name}", file=sys.stderr, flush=True)
-                context.pinning = pinning
-                _case(case, context, results)
+    cases = [case for case in suite.cases if chosen(case.name)]
+    for number, case in enumerate(cases):
+        for pinning in case.pinnings:
+            print(f"bench: {case.name}, {pinning.name}", file=sys.stderr, flush=True)
+            context.pinning = pinning
+            _case(case, context, results)
+        context.end_others({entry.side for later in cases[number + 1 :] for entry in later.entries})
     results.versions = context.versions
     results.notes = context.notes
     return results

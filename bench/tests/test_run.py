@@ -73,6 +73,24 @@ def test_sides_take_turns_and_the_broken_one_is_reported(context):
         results.median("get", "broken")
 
 
+def test_a_side_ends_after_the_last_case_that_needs_it(context):
+    living: list[set[str]] = []
+
+    def look(context, entry):
+        ask(context, entry)
+        living.append(set(context._workers))
+        return [1.0]
+
+    cases = tuple(
+        Case(f"case-{at}", "", tuple(Entry(side, {"op": "get", "value": 1.0}, "", measure=look)
+                                     for side in sides), rounds=1)
+        for at, sides in enumerate((("one", "two"), ("two",), ("two",)))
+    )  # fmt: skip
+    run(_suite(*cases), context, _everything)
+    assert living == [{"one"}, {"one", "two"}, {"two"}, {"two"}]
+    assert context._workers == {}
+
+
 def test_a_side_that_ends_is_started_again_for_the_next_case(context):
     cases = (
         Case("die", "", (Entry("one", {"op": "die"}, ""),)),
