@@ -1,27 +1,33 @@
 """Spark's shuffle with our manager and with Spark's own, on the oldest and the newest line.
 
 Both managers get the same settings, and each application two executors with one core. The figures
-are ratios of whole jobs, ours over Spark's own, so smaller is better.
+are ratios of whole jobs, ours over Spark's own, so smaller is better. ``_cold`` is the first run of
+a job, ``_equal_memory`` what ours takes when its store's memory is taken from its executors.
 """
 
 from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable
-from functools import cache
 from statistics import median
 from typing import Any
 
-from bench.case import FREE, Case, Entry, Figure, Samples, Side, Suite, Target, at_most
+from bench.case import FREE, Case, Entry, Figure, Samples, Suite, Target, at_most
 from bench.environments import ROOT, MissingError
 from bench.run import Context, Results
-
-#: For how long to wait for a job, on a machine that may do something else besides, in seconds.
-JOB_TIMEOUT_S = 900.0
-JAR = ROOT / "spark" / "target" / "plasmon-spark.jar"
-LINES = {"3.5": "spark35", "4.3": "spark4"}
-WORKER = ("-m", "bench.rivals.spark.worker")
-OURS, VANILLA = "plasmon", "sort"
+from bench.suites import _spark_page, _spark_tpch
+from bench.suites._spark_sides import (
+    JAR,
+    JOB_TIMEOUT_S,
+    LINES,
+    OURS,
+    SIDES,
+    SMALL_STORE_BYTES,
+    VANILLA,
+    jar,
+    job_case,
+    name,
+)
 
 JOBS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "terasort": (
@@ -64,27 +70,9 @@ THROTTLED = "600 MB that do not compress, shuffle files on a volume of 125 MB/s"
 READS = "reading one block of 400 x 400: find, pin, check, copy"
 
 
-@cache
-def _jar() -> None:
-    if subprocess.run([ROOT / "scripts" / "spark.sh", "jar"], check=False).returncode != 0:
-        raise MissingError("the jar could not be built: see scripts/spark.sh jar")
-
-
-def _measure(context: Context, entry: Entry) -> Samples:
-    """A job may take longer than one usually waits for an answer."""
-    _jar()
-    request = dict(entry.request)
-    quick = request.pop("quick")
-    with context.awake(entry.side) as worker:
-        worker.send(request | (quick if context.quick else {}))
-        answer = worker.receive(JOB_TIMEOUT_S)
-    context.note(answer)
-    return [float(sample) for sample in answer["samples"]]
-
-
 def _reads(context: Context, entry: Entry) -> Samples:
     """Every block is timed by a program of its own, with its own store."""
-    _jar()
+    jar()
     classes = ROOT / "spark" / "target" / "test-classes"
     maps = str(entry.request["maps"] if not context.quick else entry.request["quick"])
     command = [
@@ -105,34 +93,9 @@ def _reads(context: Context, entry: Entry) -> Samples:
     return [float(told["p50_ns"])]
 
 
-def _side(line: str, manager: str, kind: str = "") -> Side:
-    arguments = (*WORKER, manager, str(JAR)) if manager == OURS else (*WORKER, manager)
-    starts = {"small": {"executor_mb": 512}, "throttled": {"throttled": True}}
-    start = starts.get(kind, {})
-    name = f"{manager}-{line}{'-' if kind else ''}{kind}"
-    return Side(name, "Python", arguments, LINES[line], start, settle_ms=500)
-
-
-def _case(name: str, line: str) -> Case:
-    title, request, quick = JOBS[name]
-    entries = tuple(
-        Entry(
-            f"{manager}-{line}",
-            {"op": "run", **request, "quick": quick},
-            f"shuffle manager: {manager}",
-            measure=_measure,
-        )
-        for manager in (VANILLA, OURS)
-    )
-    return Case(f"{name}_{line}", f"{title}, Spark {line}", entries, rounds=5, quick_rounds=1)
-
-
-def _special(kind: str, name: str, title: str, request: dict[str, Any]) -> Case:
-    entries = tuple(
-        Entry(f"{manager}-3.5-{kind}", request, f"shuffle manager: {manager}", measure=_measure)
-        for manager in (VANILLA, OURS)
-    )
-    return Case(f"{name}_3.5", f"{title}, Spark 3.5", entries, rounds=5, quick_rounds=1)
+def _case(job: str, line: str) -> Case:
+    title, request, quick = JOBS[job]
+    return job_case(job, title, line, "", {**request, "quick": quick})
 
 
 def _block_reads() -> Case:
@@ -141,35 +104,35 @@ def _block_reads() -> Case:
     return Case("block_reads", READS, (entry,), rounds=5, quick_rounds=1)
 
 
-SPILLING = {"op": "run", "job": "repartition", "rows": 3_000_000, "quick": {"rows": 200_000}}
-SORTING = {"op": "run", "job": "sort_by_key", "rows": 6_000_000, "quick": {"rows": 200_000}}
+SPILLING = {"job": "repartition", "rows": 3_000_000, "quick": {"rows": 200_000}}
+SORTING = {"job": "sort_by_key", "rows": 6_000_000, "quick": {"rows": 200_000}}
 #: Of a row as SQL serialises it, with its length.
 EXCHANGED_ROW_BYTES = 140
 EXCHANGE = {
-    "op": "run",
     "job": "exchange",
     "rows": 4_000_000,
-    "store_bytes": 140_000_000,
+    "store_bytes": SMALL_STORE_BYTES,
     "quick": {"rows": 500_000, "store_bytes": 17_500_000},
 }
-SCATTER = {"op": "run", "job": "scatter", "rows": 800_000, "quick": {"rows": 50_000}}
+SCATTER = {"job": "scatter", "rows": 800_000, "quick": {"rows": 50_000}}
 CASES = (
     *(
-        _case(name, line)
+        _case(job, line)
         for line in LINES
-        for name in JOBS
-        if line == "3.5" or name not in OLDEST_ONLY
+        for job in JOBS
+        if line == "3.5" or job not in OLDEST_ONLY
     ),
-    _special("small", "spill", SPILL, SPILLING),
-    _special("small", "spill_sort", SPILL_SORT, SORTING),
-    _special("exchange", "small_store", SMALL_STORE, EXCHANGE),
-    _special("throttled", "throttled", THROTTLED, SCATTER),
+    job_case("spill", SPILL, "3.5", "small", SPILLING),
+    job_case("spill_sort", SPILL_SORT, "3.5", "small", SORTING),
+    job_case("small_store", SMALL_STORE, "3.5", "exchange", EXCHANGE),
+    job_case("throttled", THROTTLED, "3.5", "throttled", SCATTER),
+    *_spark_tpch.CASES,
     _block_reads(),
 )
 
 
-def _ratio(case: str, line: str, kind: str = "") -> Callable[[Results], float]:
-    sides = (f"{OURS}-{line}{kind}", f"{VANILLA}-{line}{kind}")
+def _ratio(case: str, line: str, kind: str = "", equal: bool = False) -> Callable[[Results], float]:
+    sides = (name(OURS, line, kind, equal), name(VANILLA, line, kind))
     return lambda results: results.ratio(f"{case}_{line}", *sides)
 
 
@@ -177,16 +140,48 @@ def _noted(results: Results, case: str, side: str, what: str) -> float:
     notes = results.notes.get((case, side, FREE.name))
     if not notes:
         raise MissingError(f"{side}: {case} was not measured")
-    return median(float(note[what]) for note in notes)
+    return median(float(note[what]) for note in notes if what in note)
 
 
-def _fetch_wait(line: str) -> Callable[[Results], float]:
+def _cold(case: str, line: str, kind: str = "") -> Callable[[Results], float]:
+    """The first run of a job in its application."""
+
+    def compute(results: Results) -> float:
+        ours, vanilla = (
+            _noted(results, f"{case}_{line}", name(manager, line, kind), "cold_ns")
+            for manager in (OURS, VANILLA)
+        )
+        return ours / vanilla
+
+    return compute
+
+
+def _ratios(
+    case: str, what: str, line: str, kind: str = "", target: Target | None = None
+) -> tuple[Figure, ...]:
+    """A job's figures: warm, its first run, and with equal memory."""
+    # The oldest line's figures have the plain names.
+    at = "" if line == "3.5" else f"_{line.replace('.', '')}"
+    stem = f"{'executor_kill' if case == 'kill' else case}_ratio{at}"
+    return (
+        Figure(stem, what, "x", _ratio(case, line, kind), target),
+        Figure(f"{stem}_cold", f"first run: {what}", "x", _cold(case, line, kind)),
+        Figure(
+            f"{stem}_equal_memory",
+            f"equal memory: {what}",
+            "x",
+            _ratio(case, line, kind, equal=True),
+        ),
+    )
+
+
+def _fetch_wait(line: str, equal: bool = False) -> Callable[[Results], float]:
     case = f"blocks1000_{line}"
 
     def compute(results: Results) -> float:
         ours, vanilla = (
-            _noted(results, case, f"{manager}-{line}", "fetch_wait_ms")
-            for manager in (OURS, VANILLA)
+            _noted(results, case, side, "fetch_wait_ms")
+            for side in (name(OURS, line, equal=equal), name(VANILLA, line))
         )
         return ours / max(vanilla, 1.0)
 
@@ -200,18 +195,17 @@ def _commit(line: str) -> Callable[[Results], float]:
 
 
 def _figures(line: str) -> tuple[Figure, ...]:
-    """The oldest line's figures have the plain names."""
     at = "" if line == "3.5" else f"_{line.replace('.', '')}"
 
     def title(case: str, what: str = "") -> str:
         return f"{what}{JOBS[case][0]}, Spark {line}"
 
-    def ratio(case: str, target: Target | None = None) -> Figure:
-        return Figure(f"{case}_ratio{at}", title(case), "x", _ratio(case, line), target)
+    def ratios(case: str, target: Target | None = None) -> tuple[Figure, ...]:
+        return _ratios(case, title(case), line, target=target)
 
     every = (
-        ratio("terasort", at_most(1.05)),
-        ratio("blocks400", at_most(0.9)),
+        *ratios("terasort", at_most(1.05)),
+        *ratios("blocks400", at_most(0.9)),
         Figure(
             f"map_commit_ms{at}",
             title("blocks400", "write time of a map task of "),
@@ -219,8 +213,8 @@ def _figures(line: str) -> tuple[Figure, ...]:
             _commit(line),
             at_most(1),
         ),
-        ratio("tpc"),
-        Figure(f"executor_kill_ratio{at}", title("kill"), "x", _ratio("kill", line), at_most(0.6)),
+        *ratios("tpc"),
+        *ratios("kill", at_most(0.6)),
         Figure(
             f"executor_kill_reruns{at}",
             title("kill", "map tasks run again: "),
@@ -231,15 +225,17 @@ def _figures(line: str) -> tuple[Figure, ...]:
     )
     if line != "3.5":
         return every
+    waits = title("blocks1000", "time that reduce tasks wait for ")
     return (
         *every,
-        ratio("group"),
+        *ratios("group"),
+        *ratios("blocks1000"),
+        Figure("blocks1000_fetch_wait_ratio", waits, "x", _fetch_wait(line), at_most(0.1)),
         Figure(
-            "blocks1000_fetch_wait_ratio",
-            title("blocks1000", "time that reduce tasks wait for "),
+            "blocks1000_fetch_wait_ratio_equal_memory",
+            f"equal memory: {waits}",
             "x",
-            _fetch_wait(line),
-            at_most(0.1),
+            _fetch_wait(line, equal=True),
         ),
     )
 
@@ -264,10 +260,8 @@ def _p99_us(results: Results) -> float:
 
 FIGURES = (
     *(figure for line in LINES for figure in _figures(line)),
-    Figure("spill_ratio", SPILL, "x", _ratio("spill", "3.5", "-small"), at_most(0.8)),
-    Figure(
-        "spill_sort_ratio", SPILL_SORT, "x", _ratio("spill_sort", "3.5", "-small"), at_most(0.8)
-    ),
+    *_ratios("spill", SPILL, "3.5", "small", at_most(0.8)),
+    *_ratios("spill_sort", SPILL_SORT, "3.5", "small", at_most(0.8)),
     Figure(
         "spill_local_bytes",
         "bytes that both spilling jobs spill to local directories",
@@ -276,13 +270,7 @@ FIGURES = (
         at_most(0),
     ),
     Figure("spill_local_bytes_vanilla", "the same with Spark's manager", "B", _spilled(VANILLA)),
-    Figure(
-        "small_store_ratio",
-        SMALL_STORE,
-        "x",
-        _ratio("small_store", "3.5", "-exchange"),
-        at_most(1.0),
-    ),
+    *_ratios("small_store", SMALL_STORE, "3.5", "exchange", at_most(1.0)),
     *(
         figure
         for way in ("written", "read")
@@ -302,19 +290,16 @@ FIGURES = (
             ),
         )
     ),
-    Figure(
-        "throttled_ratio", THROTTLED, "x", _ratio("throttled", "3.5", "-throttled"), at_most(0.5)
-    ),
+    *_ratios("throttled", THROTTLED, "3.5", "throttled", at_most(0.5)),
+    *_spark_tpch.FIGURES,
     Figure("block_read_p99_us", f"99 of 100 times: {READS}", "us", _p99_us, at_most(100)),
 )
 
-SIDES = (
-    *(_side(line, manager) for line in LINES for manager in (VANILLA, OURS)),
-    *(
-        _side("3.5", manager, kind)
-        for kind in ("small", "exchange", "throttled")
-        for manager in (VANILLA, OURS)
-    ),
+SUITE = Suite(
+    "spark",
+    SIDES,
+    CASES,
+    FIGURES,
+    page="docs/benchmarks/spark.md",
+    parts=lambda results: {"jobs": _spark_page.jobs(CASES, results)},
 )
-
-SUITE = Suite("spark", SIDES, CASES, FIGURES, page="docs/benchmarks/spark.md")

@@ -6,10 +6,21 @@ PACKAGE = "org.apache.spark.shuffle.plasmon"
 EXECUTORS = 2
 
 
-def conf(manager: str, jar: str, executor_mb: int, store_bytes: int = 0) -> dict[str, str]:
+#: SQL without what adapts a plan to what is shuffled.
+FIXED_PLANS = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "32",
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+}
+
+
+def conf(
+    manager: str, jar: str, executor_mb: int, store_bytes: int = 0, adaptive: bool = False
+) -> dict[str, str]:
     """The settings of an application.
 
-    Its own store has the given number of bytes, or as many as the package chooses.
+    Its own store has the given number of bytes, or as many as the package chooses. With adaptive
+    execution SQL has Spark's default settings.
     """
     settings = {
         "spark.master": f"local-cluster[{EXECUTORS},1,{executor_mb}]",
@@ -21,10 +32,11 @@ def conf(manager: str, jar: str, executor_mb: int, store_bytes: int = 0) -> dict
         "spark.network.timeout": "100000s",
         "spark.worker.timeout": "100000",
         "spark.executor.heartbeatInterval": "10000s",
-        "spark.sql.adaptive.enabled": "false",
-        "spark.sql.shuffle.partitions": "32",
-        "spark.sql.autoBroadcastJoinThreshold": "-1",
+        # The sums over all stages are what the harness asks for.
+        "spark.ui.retainedStages": "100000",
     }
+    if not adaptive:
+        settings |= FIXED_PLANS
     if manager == "plasmon":
         settings |= {
             "spark.shuffle.manager": f"{PACKAGE}.PlasmonShuffleManager",

@@ -8,21 +8,20 @@ It is stopped as a whole while another side is measured, hence the long timeouts
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
-import signal
 import sys
 import time
 import urllib.request
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pyspark import SparkContext, TaskContext, __version__
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as f
+from pyspark import SparkContext, __version__
+from pyspark.sql import SparkSession
 
 from bench.rivals.protocol import Answer, serve
+from bench.rivals.spark.jobs import JOBS
 from bench.rivals.spark.settings import conf
 from bench.rivals.spark.volume import Volume
 
@@ -41,118 +40,6 @@ INTERNAL = "spark.plasmon.internal"
 MARK = "PLASMON_BENCH_MARK"
 #: An executor's program.
 EXECUTOR = b"CoarseGrainedExecutorBackend"
-#: Parts of a job on rows that an executor is killed in.
-MAPS = 16
-
-
-def keys(spark: SparkSession, rows: int, partitions: int) -> DataFrame:
-    """Rows of about 100 bytes with a random key of 10, as TeraSort has them."""
-    key = "substr(md5(cast(id as string)), 1, 10) as key"
-    return spark.range(0, rows, 1, partitions).selectExpr(
-        key, "repeat(md5(cast(id as string)), 3) as payload"
-    )
-
-
-def terasort(spark: SparkSession, rows: int) -> None:
-    ordered = keys(spark, rows, 16).repartitionByRange(32, "key").sortWithinPartitions("key")
-    ordered.write.format("noop").mode("overwrite").save()
-
-
-def repartition(spark: SparkSession, rows: int) -> None:
-    """Few map tasks with much output each.
-
-    By key, because SQL sorts before it deals out in turn; and with more partitions than Spark's
-    manager writes without collecting anything in memory.
-    """
-    keys(spark, rows, 2).repartition(256, "key").write.format("noop").mode("overwrite").save()
-
-
-def sort_by_key(spark: SparkSession, rows: int) -> None:
-    """Pairs of numbers in an RDD of Java's, sorted by few reduce tasks."""
-    jvm = spark.sparkContext._jvm
-    assert jvm is not None
-    hashes = spark.range(0, rows, 1, 2).selectExpr("xxhash64(id)")._jdf
-    numbers = getattr(hashes, "as")(jvm.org.apache.spark.sql.Encoders.LONG())
-    numbers.javaRDD().zipWithIndex().sortByKey(True, 2).count()
-
-
-def exchange(spark: SparkSession, rows: int) -> None:
-    """Few map tasks, and many reduce tasks that each read a little of every run."""
-    keys(spark, rows, 8).repartition(400, "key").write.format("noop").mode("overwrite").save()
-
-
-def scatter(spark: SparkSession, rows: int) -> None:
-    """Rows of 96 numbers that do not compress, in a shuffle without a sort."""
-    words = (f"xxhash64(id, {word}) as word_{word}" for word in range(95))
-    made = spark.range(0, rows, 1, 8).selectExpr("id", *words)
-    made.repartition(32).write.format("noop").mode("overwrite").save()
-
-
-def blocks(spark: SparkSession, rows: int, count: int) -> None:
-    """As many map tasks as reduce tasks: count x count blocks."""
-    spread = spark.range(0, rows, 1, count).repartition(count, f.hash("id"))
-    spread.write.format("noop").mode("overwrite").save()
-
-
-def tpc(spark: SparkSession, rows: int) -> None:
-    """Line items, orders and customers: two joins, an aggregation and a sort."""
-    items = spark.range(0, rows, 1, 16).selectExpr(
-        "id % 450000 as order_id",
-        "cast(id % 10007 as double) / 100 as price",
-        "md5(cast(id as string)) as note",
-    )
-    orders = spark.range(0, 450_000, 1, 8).selectExpr("id as order_id", "id % 45000 as customer")
-    customers = spark.range(0, 45_000, 1, 4).selectExpr("id as customer", "id % 25 as nation")
-    joined = items.join(orders, "order_id").join(customers, "customer").groupBy("nation")
-    joined.agg(f.sum("price"), f.max("note")).orderBy("nation").collect()
-
-
-def group_by_key(spark: SparkSession, rows: int) -> None:
-    pairs = spark.sparkContext.parallelize(range(rows), 8).map(lambda n: (n % 1000, n))
-    pairs.groupByKey(8).mapValues(len).count()
-
-
-def kill(spark: SparkSession, rows: int, folder: str) -> int:
-    """Kills an executor when all map tasks have finished; how many of them ran again."""
-
-    def mark(what: str) -> bool:
-        try:
-            Path(folder, what).open("x").close()
-        except FileExistsError:
-            return False
-        return True
-
-    def work(index: int, numbers: Any) -> Any:
-        for number in numbers:
-            yield number % 100, hash(str(number) * 20)
-        mark(f"map-{index}-{TaskContext.get().taskAttemptId()}")
-
-    def die_once(index: int, pairs: Any) -> Any:
-        if index == 4 and mark("killed"):
-            stat = Path(f"/proc/{os.getppid()}/stat").read_text()
-            os.kill(int(stat.rpartition(")")[2].split()[1]), signal.SIGKILL)
-            os._exit(1)
-        yield from pairs
-
-    made = spark.sparkContext.parallelize(range(rows), MAPS).mapPartitionsWithIndex(work)
-    made.groupByKey(8).mapPartitionsWithIndex(die_once).count()
-    return len(list(Path(folder).glob("map-*"))) - MAPS
-
-
-JOBS: dict[str, Callable[..., Any]] = {
-    job.__name__: job
-    for job in (
-        terasort,
-        repartition,
-        sort_by_key,
-        exchange,
-        scatter,
-        blocks,
-        tpc,
-        group_by_key,
-        kill,
-    )
-}
 
 
 def tier_bytes(context: SparkContext) -> dict[str, int]:
@@ -188,6 +75,20 @@ def read_by_executors() -> int:
     return found
 
 
+def told(result: Any) -> Any:
+    """A job's result as it is sent: of rows their number and a digest, in any order."""
+    if not isinstance(result, list):
+        return result
+    lines = sorted("|".join(map(_text, row)) for row in result)
+    digest = hashlib.sha256("\n".join(lines).encode()).hexdigest()
+    return {"rows": len(lines), "digest": digest}
+
+
+def _text(value: Any) -> str:
+    # Sums of floats depend on the order of partitions, which adaptive execution decides.
+    return f"{value:.9g}" if isinstance(value, float) else str(value)
+
+
 class Application:
     """One application with one shuffle manager."""
 
@@ -197,6 +98,8 @@ class Application:
         self.spark: SparkSession | None = None
         self.directory = Path()
         self.executor_mb = 1024
+        #: Whether SQL has Spark's default settings, adaptive execution among them.
+        self.adaptive = False
         #: Whether shuffle files go to a slow volume, and that volume.
         self.is_throttled = False
         self.volume: Volume | None = None
@@ -212,11 +115,15 @@ class Application:
         capacity_bytes: int,
         executor_mb: int = 1024,
         throttled: bool = False,
+        adaptive: bool = False,
+        store_bytes: int = 0,
     ) -> Answer:
         """Only notes the request: an application takes longer to start than the harness waits."""
         self.directory = Path(directory)
         self.executor_mb = executor_mb
         self.is_throttled = throttled
+        self.adaptive = adaptive
+        self.store_bytes = store_bytes
         return {"address": "", "start_ns": 0, "versions": {"spark": __version__}}
 
     def session(self) -> SparkSession:
@@ -235,30 +142,38 @@ class Application:
         return self.spark
 
     def _conf(self) -> dict[str, str]:
-        return conf(self.manager, self.jar, self.executor_mb, self.store_bytes)
+        return conf(self.manager, self.jar, self.executor_mb, self.store_bytes, self.adaptive)
 
-    def op_run(self, job: str, store_bytes: int = 0, **parameters: Any) -> Answer:
+    def op_run(self, job: str, store_bytes: int = 0, name: str = "", **parameters: Any) -> Answer:
         """Runs a job; the sample is its wall time, beside it the sums over its stages.
 
-        The size of the store counts when the application is started, with its first job.
+        Its first run is not a sample: how long that took is noted as cold. The size of the store
+        counts when the application is started, with its first job.
         """
-        self.store_bytes = store_bytes
-        spark = self.session()
+        self.store_bytes = store_bytes or self.store_bytes
+        self.session()
+        name = name or job
+        noted: dict[str, Any] = {}
         if job == "kill":
             self.kills += 1
             folder = self.directory / f"marks-{self.kills}"
             folder.mkdir()
             parameters["folder"] = str(folder)
-        elif job not in self.warmed:
-            self.warmed.add(job)
-            JOBS[job](spark, **parameters)
+        elif name not in self.warmed:
+            noted["cold_ns"] = self._timed(job, parameters)[0]
         before = self.sums()
-        begin = time.perf_counter_ns()
-        told = JOBS[job](spark, **parameters)
-        taken = time.perf_counter_ns() - begin
+        taken, result = self._timed(job, parameters)
         after = self.sums()
-        sums = {name: after[name] - before[name] for name in after}
-        return {"samples": [taken], "told": told, **sums}
+        if name not in self.warmed:
+            self.warmed.add(name)
+            noted.setdefault("cold_ns", taken)
+        sums = {key: after[key] - before[key] for key in after}
+        return {"samples": [taken], "told": told(result), **noted, **sums}
+
+    def _timed(self, job: str, parameters: dict[str, Any]) -> tuple[int, Any]:
+        begin = time.perf_counter_ns()
+        result = JOBS[job](self.session(), **parameters)
+        return time.perf_counter_ns() - begin, result
 
     def sums(self) -> dict[str, int]:
         """What all stages so far add up to, and what the store has moved."""
