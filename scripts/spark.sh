@@ -19,12 +19,11 @@ maven() {
     mvn --batch-mode --no-transfer-progress -Dstyle.color=never -f spark/pom.xml "$@"
 }
 
-# The native library and the daemon, where Maven takes them from, and the pool daemon beside it,
-# which tests start.
+# The native library and the daemon, where Maven takes them from.
 native() {
     local folder
     folder="spark/target/native/linux-$(uname -m)"
-    cargo build --quiet --locked --release -p plasmon-jni -p plasmon-daemon -p plasmon-poold
+    cargo build --quiet --locked --release -p plasmon-jni -p plasmon-daemon
     mkdir -p "$folder"
     install -s -m 755 target/release/libplasmon_jni.so target/release/plasmond "$folder"
 }
@@ -88,6 +87,7 @@ case "${1:-}" in
         shift
         environments
         jar
+        cargo build --quiet --locked --release -p plasmon-poold
         exec .venv/bin/python -m pytest -q -rs -c spark/tests/pytest.ini spark/tests/pool "$@"
         ;;
     lines)

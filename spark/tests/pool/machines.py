@@ -20,7 +20,15 @@ from submitting import DEADLINE_S, HERE, ROOT, Spark, scratch
 from bench.pool_machines import PoolMachines
 from bench.spark_standalone import WORKER_TIMEOUT_S, Standalone
 
-DAEMON = ROOT / "target" / "release" / "plasmond"
+
+def _daemon() -> Path:
+    """The daemon beside a pool daemon: `make test` has built both without optimizations alone."""
+    folders = [ROOT / "target" / kind for kind in ("release", "debug")]
+    built = [folder for folder in folders if (folder / "plasmon-poold").exists()]
+    return [*built, folders[0]][0] / "plasmond"
+
+
+DAEMON = _daemon()
 #: Programs of a test's application must find the modules of the tests.
 PYTHONPATH = os.pathsep.join([str(HERE), str(HERE / "pool")])
 #: As in steps.py, which only Spark's interpreter can import.
