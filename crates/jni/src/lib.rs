@@ -25,6 +25,9 @@
 //! * A `Writer` or a `Pin` of Java's owns one Rust value and gives it back once. Their buffers may
 //!   be used until then; `Blocks` holds a lock over every use, because Spark reads for Python in a
 //!   thread that may outlive the task.
+//! * In a pool a run's id is that of its name on the node that made it, and `MapStatus` has that
+//!   node's slot. `OutputReaders` reads runs of this node in place, and those of others through
+//!   `RemoteOutputs`, which gathers indexes and sections (docs/adr/0114).
 //! * The driver tells executors socket, namespace and machine through `spark.plasmon.internal.*`,
 //!   which it sets in the configuration before executors ask for it. On 3.5 the manager is made
 //!   before `ShuffleDataIO`, from 4.0 on after it, so the manager alone starts and ends the store.
