@@ -95,6 +95,7 @@ def reads(folder: Path) -> dict[str, Any]:
     return dict(sums)
 
 
+@pytest.mark.slow
 def test_blocks_and_records_are_counted_as_spark_does(spark35: Spark, tmp_path: Path) -> None:
     """A block that was in several runs counted for each of them."""
     found = []

@@ -106,6 +106,9 @@ final class Application {
         new SecureRandom().nextBytes(random);
         String number = HexFormat.of().formatHex(random);
         StoreChoice choice = StoreChoice.of(conf);
+        if (choice.isPooled() || !choice.socket().isEmpty()) {
+            EmbeddedStore.warnOfSizes(conf);
+        }
         return choice.isPooled()
                 ? PoolApplication.drive(conf, choice, number)
                 : driveHere(conf, choice.socket(), "spark-" + number);

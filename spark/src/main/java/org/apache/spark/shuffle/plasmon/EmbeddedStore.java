@@ -69,6 +69,16 @@ final class EmbeddedStore {
         }
     }
 
+    /** Sizes are of a store that a driver starts; another one keeps its own. */
+    static void warnOfSizes(SparkConf conf) {
+        for (String setting : List.of(Settings.MEMORY, Settings.STORE_BYTES)) {
+            if (conf.contains(setting)) {
+                LOG.warn("{} has no effect: the shuffle is in a store that runs already, whose "
+                        + "size was said when it was started", setting);
+            }
+        }
+    }
+
     private static MemoryPlan plan(SparkConf conf, Path temporary, Path folder)
             throws IOException {
         MemoryPlan.Place place = MachineMemory.read();

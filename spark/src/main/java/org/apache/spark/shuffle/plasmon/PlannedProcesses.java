@@ -49,7 +49,7 @@ final class PlannedProcesses {
 
     private MemoryPlan.Processes read(long heapBytes, boolean isContainer) {
         String master = text("spark.master", "local");
-        long driver = heapBytes + overhead("spark.driver", heapBytes);
+        long driver = heapBytes + driverOverhead(heapBytes);
         Matcher local = LOCAL.matcher(master);
         if (local.matches()) {
             String threads = local.group(1);
@@ -109,15 +109,22 @@ final class PlannedProcesses {
     }
 
     private long executorBytes() {
-        return heapBytes() + overhead("spark.executor", heapBytes()) + offHeap() + python();
+        long overhead = isSet("spark.executor.memoryOverhead")
+                ? mebibytes("spark.executor.memoryOverhead", "0")
+                : overhead(heapBytes(), text("spark.executor.memoryOverheadFactor", "0.1"));
+        return heapBytes() + overhead + offHeap() + python();
     }
 
-    private long overhead(String process, long heapBytes) {
-        if (isSet(process + ".memoryOverhead")) {
-            return mebibytes(process + ".memoryOverhead", "0");
-        }
-        double factor = Double.parseDouble(text(process + ".memoryOverheadFactor", "0.1"));
-        return Math.max(OVERHEAD_MIN_BYTES, (long) (factor * heapBytes));
+    /** What is set beyond the usual makes the driver's container larger: for the store. */
+    private long driverOverhead(long heapBytes) {
+        long usual = overhead(heapBytes, "0.1");
+        return isSet("spark.driver.memoryOverhead")
+                ? Math.min(usual, mebibytes("spark.driver.memoryOverhead", "0"))
+                : usual;
+    }
+
+    private static long overhead(long heapBytes, String factor) {
+        return Math.max(OVERHEAD_MIN_BYTES, (long) (Double.parseDouble(factor) * heapBytes));
     }
 
     private long offHeap() {

@@ -45,6 +45,14 @@ class PlannedProcessesTest {
         assertEquals(9 * GIB + 100 * MIB, of(false, more).driverBytes());
     }
 
+    /** Whose container has room for the store in what is called overhead. */
+    @Test
+    void aDriversOverheadIsNoMoreThanUsual() {
+        Map<String, String> wide = conf("k8s://https://127.0.0.1", "spark.driver.memoryOverhead",
+                "20g", "spark.driver.memoryOverheadFactor", "3");
+        assertEquals(8 * GIB + (long) (0.1 * 8 * GIB), of(true, wide).driverBytes());
+    }
+
     @Test
     void aLocalClusterHasItsWorkers() {
         Processes found = of(false, conf("local-cluster[2,1,1024]"));
