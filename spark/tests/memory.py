@@ -23,9 +23,9 @@ RECORD = 10_000
 def connected(sc: SparkContext) -> Any:
     """A connection to the application's store, in Java."""
     conf = sc._jsc.sc().conf()
-    words = ("spark.plasmon.internal.socket", "test", "spark.plasmon.internal.namespace")
-    words = [conf.get(word) if "." in word else word for word in words]
-    return sc._jvm.org.plasmon.shuffle.NativeStore.connect(*words, 30_000, False)
+    socket, namespace = (conf.get(f"spark.plasmon.internal.{it}") for it in ("socket", "namespace"))
+    store = sc._jvm.org.plasmon.shuffle.NativeStore
+    return store.connect(socket, "test", namespace, 30_000, False)
 
 
 def shuffled(sc: SparkContext, records: int) -> Any:
@@ -58,7 +58,7 @@ def query(session: SparkSession, rows: int) -> None:
 def queries(sc: SparkContext, folder: str) -> Any:
     """What is left in the store when two queries have filled most of it, and is spilled by then."""
     session = SparkSession(sc)
-    store = connected(sc) if sc.parallelize([(1, 1)]).partitionBy(1).count() else None
+    store = connected(sc)
     held = []
     for _ in range(2):
         query(session, 40_000)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from contextlib import closing
 from pathlib import Path
@@ -32,6 +33,29 @@ def test_a_store_that_does_not_fit_is_refused_at_the_start(spark35: Spark, tmp_p
     assert "spark.plasmon.memory=0.99 asks for a store of" in finished.log
     assert "2 executors of 1.4 GiB" in finished.log
     assert not list(spark35.scratch.glob("plasmon-spark-*"))
+
+
+@pytest.mark.slow
+def test_the_stores_of_two_applications_do_not_take_all_memory(
+    spark35: Spark, tmp_path: Path
+) -> None:
+    """Each took half of the machine, beside the heaps of both."""
+    with closing(submitter("3.5")) as others:
+        other = next(others)
+        running = spark35.start("local[2]", "memory.py", "finished", str(tmp_path))
+        line(running)
+        # It sees the first one in the temporary directory that they share.
+        job = ("local[2]", "memory.py", "blocks", str(tmp_path))
+        shared = {"spark_driver_extraJavaOptions": f"-Djava.io.tmpdir={spark35.scratch}"}
+        second = other.run(*job, **shared)
+        assert second.code == 0, second.log[-4000:]
+        assert re.search("store holds up to .* the driver 1.4 GiB, 1 other application", second.log)
+        refused = other.run(*job, **shared, spark_plasmon_memory="0.6")
+        assert refused.code != 0
+        assert "spark.plasmon.memory=0.6 asks for a store of" in refused.log
+        assert "and the stores of other applications that run" in refused.log
+        (tmp_path / "go-on").touch()
+        assert spark35.finish(running).results() == {"finished": [1000, 1000, 1600]}
 
 
 @pytest.mark.slow
@@ -76,6 +100,23 @@ def test_the_ui_and_the_metrics_show_the_store(spark: Spark, tmp_path: Path) -> 
     assert "finished: the first to leave the memory" in page
     for each in (page, other):
         assert "/plasmon/" in each, "every page leads to the tab"
+
+
+@pytest.mark.slow
+def test_executors_count_their_waits_for_room(spark: Spark, tmp_path: Path) -> None:
+    sink = "spark_metrics_conf_executor_sink_csv_"
+    settings = {
+        f"{sink}class": "org.apache.spark.metrics.sink.CsvSink",
+        f"{sink}period": "1",
+        f"{sink}directory": str(tmp_path),
+    }
+    cluster = "local-cluster[2,1,1024]"
+    spark.run(cluster, "memory.py", "blocks", str(tmp_path), **settings).results()
+    found = {file.name.split(".", 1)[1] for file in tmp_path.glob("*.plasmon.*.csv")}
+    wanted = {
+        f"{each}.plasmon.{name}.csv" for each in (0, 1) for name in ("roomWaits", "roomWaitMs")
+    }
+    assert wanted <= found, found
 
 
 def reads(folder: Path) -> dict[str, Any]:
