@@ -31,6 +31,13 @@ def coalesced(spark: SparkSession) -> Any:
     return ["AQEShuffleRead coalesced" in plan, sorted(map(list, result.collect()))]
 
 
+def planned(spark: SparkSession) -> Any:
+    """Records that compress well are few partitions, because their compressed sizes count."""
+    rows = spark.range(0, 10_000, 1, 4).selectExpr("id % 50 as key", "repeat('y', 1000) as pad")
+    read = rows.repartition("key").select(f.spark_partition_id(), f.length("pad"))
+    return sorted({partition for partition, _ in read.collect()})
+
+
 def split(spark: SparkSession) -> Any:
     """A large partition is read by several tasks, each from a range of map tasks."""
     rows = spark.range(0, 80_000, 1, 8).selectExpr(
@@ -75,7 +82,7 @@ def stream(spark: SparkSession, folder: Path) -> Any:
 def main() -> None:
     """Runs everything."""
     spark = SparkSession.builder.getOrCreate()
-    for job in (coalesced, split, local):
+    for job in (coalesced, planned, split, local):
         print(json.dumps({"job": job.__name__, "result": job(spark)}), flush=True)
     result = stream(spark, Path(sys.argv[1]))
     print(json.dumps({"job": "stream", "result": result}), flush=True)

@@ -54,4 +54,11 @@ public final class BufferedPartitions implements RunContent {
         RecordBuffer section = sections[partition];
         target.put(at, section.bytes(), 0, section.size());
     }
+
+    @Override
+    public int copyHead(int partition, byte[] target) {
+        int length = Math.min(target.length, bytes(partition));
+        System.arraycopy(sections[partition].bytes(), 0, target, 0, length);
+        return length;
+    }
 }

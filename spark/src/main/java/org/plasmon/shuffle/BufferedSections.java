@@ -54,4 +54,11 @@ public final class BufferedSections implements RunContent {
     public void copyTo(int partition, ByteBuffer target, int at) {
         target.put(at, buffer.bytes(), starts[partition], bytes[partition]);
     }
+
+    @Override
+    public int copyHead(int partition, byte[] target) {
+        int length = Math.min(target.length, bytes[partition]);
+        System.arraycopy(buffer.bytes(), starts[partition], target, 0, length);
+        return length;
+    }
 }

@@ -115,6 +115,20 @@ public final class PartitionedRecords implements RunContent {
         }
     }
 
+    @Override
+    public int copyHead(int partition, byte[] target) {
+        byte[] from = buffer.bytes();
+        int copied = 0;
+        int end = firstOf[partition + 1];
+        for (int place = firstOf[partition]; place < end && copied < target.length; place++) {
+            int row = order[place];
+            int length = Math.min(startOf[row + 1] - startOf[row], target.length - copied);
+            System.arraycopy(from, startOf[row], target, copied, length);
+            copied += length;
+        }
+        return copied;
+    }
+
     /** Writes a partition's records one after the other, for a stream that changes them. */
     public void writeTo(int partition, java.io.OutputStream target) throws java.io.IOException {
         byte[] from = buffer.bytes();

@@ -12,4 +12,13 @@ public interface RunContent {
 
     /** Copies the section to this place. */
     void copyTo(int partition, ByteBuffer target, int at);
+
+    /** Copies the first bytes of the section, as many as there are and fit; how many that were. */
+    default int copyHead(int partition, byte[] target) {
+        ByteBuffer whole = ByteBuffer.allocate(bytes(partition));
+        copyTo(partition, whole, 0);
+        int length = Math.min(target.length, whole.capacity());
+        whole.get(0, target, 0, length);
+        return length;
+    }
 }

@@ -8,6 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.nio.ByteBuffer;
+import java.util.Arrays;
 import java.util.Random;
 
 import org.junit.jupiter.api.Test;
@@ -46,6 +47,10 @@ class PartitionedRecordsTest {
                 byte[] found = new byte[rows.bytes(partition)];
                 rows.copyTo(partition, ByteBuffer.wrap(found), 0);
                 assertArrayEquals(expected[partition].toByteArray(), found, seed);
+                byte[] head = new byte[1000];
+                int copied = rows.copyHead(partition, head);
+                assertEquals(Math.min(head.length, found.length), copied, seed);
+                assertArrayEquals(Arrays.copyOf(found, copied), Arrays.copyOf(head, copied), seed);
                 ByteArrayOutputStream written = new ByteArrayOutputStream();
                 rows.writeTo(partition, written);
                 assertArrayEquals(found, written.toByteArray(), seed);

@@ -1,5 +1,6 @@
 package org.apache.spark.shuffle.plasmon;
 
+import java.io.IOException;
 import java.io.UncheckedIOException;
 
 import org.apache.spark.ShuffleDependency;
@@ -38,6 +39,8 @@ final class MapTask<K, V> {
     private final PoolMember pool;
     /** The number of the node in a pool that the output is written on, as it was at the start. */
     private final int slot;
+    /** What {@code MapStatus} says; {@code null} where that is what the store has. */
+    private final ReportedSizes sizes;
 
     MapTask(
             Application application,
@@ -62,6 +65,10 @@ final class MapTask<K, V> {
         RunId first = new RunId(dependency.shuffleId(), attempt, 0);
         this.output = new MapOutput(
                 application.store(), first, partitions, Settings.timeoutMs(conf));
+        // What goes through compression has its size by then, and what is encrypted keeps its own.
+        this.sizes = streams.arePlain()
+                ? new ReportedSizes((partition, to) -> streams.compressed(block(partition), to))
+                : null;
     }
 
     private static int slotOf(PoolMember pool) {
@@ -81,8 +88,11 @@ final class MapTask<K, V> {
     }
 
     /** Puts a run into the store and counts it; the last one commits the output. */
-    void seal(RunContent content, boolean last) throws StoreException {
+    void seal(RunContent content, boolean last) throws IOException {
         long started = System.nanoTime();
+        if (sizes != null) {
+            sizes.sample(content, partitions);
+        }
         long bytes = output.bytes();
         long records = output.records();
         output.seal(content, last);
@@ -111,8 +121,12 @@ final class MapTask<K, V> {
             output.settle();
             metrics.incWriteTime(System.nanoTime() - started);
         }
-        return SparkShims.mapStatus(
-                location(), output.partitionBytes(), attempt, checksums.value());
+        return SparkShims.mapStatus(location(), reportedBytes(), attempt, checksums.value());
+    }
+
+    private long[] reportedBytes() {
+        long[] stored = output.partitionBytes();
+        return sizes == null ? stored : sizes.of(stored);
     }
 
     /**

@@ -30,6 +30,11 @@ final class Streams {
         return !compress && !serializers.encryptionEnabled();
     }
 
+    /** What Spark's own manager compresses a section with; nothing where that is off. */
+    OutputStream compressed(BlockId block, OutputStream stream) {
+        return serializers.wrapForCompression(block, stream);
+    }
+
     OutputStream around(BlockId block, OutputStream stream) {
         return compress
                 ? serializers.wrapStream(block, stream)
