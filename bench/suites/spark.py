@@ -116,6 +116,8 @@ EXCHANGE = {
 }
 SCATTER = {"job": "scatter", "rows": 800_000, "quick": {"rows": 50_000}}
 CASES = (
+    # First, so that no application lives on for it.
+    _block_reads(),
     *(
         _case(job, line)
         for line in LINES
@@ -127,7 +129,6 @@ CASES = (
     job_case("small_store", SMALL_STORE, "3.5", "exchange", EXCHANGE),
     job_case("throttled", THROTTLED, "3.5", "throttled", SCATTER),
     *_spark_tpch.CASES,
-    _block_reads(),
 )
 
 
