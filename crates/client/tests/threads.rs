@@ -239,8 +239,11 @@ fn a_default_folder_that_the_daemon_takes_is_right_for_the_client() {
         if took {
             let socket_option = Some(socket.clone());
             let options = ConnectOptions { socket: socket_option, ..ConnectOptions::default() };
-            Client::connect(&options).unwrap().shutdown().unwrap();
-            until("the daemon has left its socket", || !socket.exists());
+            let client = Client::connect(&options).unwrap();
+            let daemon = PathBuf::from(format!("/proc/{}", client.status().unwrap().pid));
+            client.shutdown().unwrap();
+            // Its lock is held until it is gone, and keeps the next one from starting.
+            until("the daemon has ended", || !socket.exists() && !daemon.exists());
         }
         assert_eq!(took, is_safe, "the daemon with mode {mode:o}");
         assert!(output.status.success(), "the client with mode {mode:o}: {output:?}");
