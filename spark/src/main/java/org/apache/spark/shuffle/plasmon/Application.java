@@ -188,8 +188,9 @@ final class Application {
      * environment yet, and Spark 4 no shuffle manager.
      *
      * @param rdd whose partitions write the shuffle
+     * @param partitions of the shuffle
      */
-    synchronized void listen(int shuffle, RDD<?> rdd) {
+    synchronized void listen(int shuffle, RDD<?> rdd, int partitions) {
         if (unused == null) {
             SparkEnv env = SparkEnv.get();
             SparkContext context = SparkContext$.MODULE$.getActive().get();
@@ -201,7 +202,7 @@ final class Application {
             finished = FinishedShuffles.listen(context, store, pool != null);
             StoreView.ofDriver(context, store, finished, place);
         }
-        surviving.register(shuffle, rdd);
+        surviving.register(shuffle, rdd, partitions);
     }
 
     /** Shows what an executor does with the store, from its first task on. */

@@ -76,7 +76,8 @@ public class PlasmonShuffleManager extends SortShuffleManager {
     public <K, V, C> ShuffleHandle registerShuffle(
             int shuffleId, ShuffleDependency<K, V, C> dependency) {
         JobFailures.check();
-        application.listen(shuffleId, dependency.rdd());
+        application.listen(
+                shuffleId, dependency.rdd(), dependency.partitioner().numPartitions());
         return new BaseShuffleHandle<>(shuffleId, dependency);
     }
 

@@ -6,6 +6,7 @@ import org.apache.spark.SparkContext;
 import org.apache.spark.scheduler.SparkListener;
 import org.apache.spark.scheduler.SparkListenerExecutorRemoved;
 import org.apache.spark.scheduler.SparkListenerStageSubmitted;
+import org.plasmon.shuffle.StoreException;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import scala.Option;
@@ -70,7 +71,7 @@ final class RemovedWorkers extends SparkListener {
             }
         } catch (InterruptedException interrupted) {
             Thread.currentThread().interrupt();
-        } catch (RuntimeException error) {
+        } catch (StoreException | RuntimeException error) {
             LOG.warn("outputs that Spark forgets with a worker are left to their readers", error);
             stop();
         }

@@ -39,7 +39,7 @@ import scala.runtime.BoxedUnit;
  *
  * <pre>
  * a worker is removed ─► Spark's tracker forgets all outputs on its host
- * outputs have copies, or are in one store ─► the tracker is told again of all of them, at once
+ * driver: those that have copies, are in one store or are there ─► the tracker is told again
  * reader: Spark does not know all outputs ─► driver: looks at those that were forgotten
  *                                            └─► the tracker is told again of those that are there
  * </pre>
@@ -56,8 +56,11 @@ final class SurvivingOutputs implements IsolatedRpcEndpoint {
     private final OutputCheck check;
     /** Whether an output outlives the loss of the machine that it was made on. */
     private final boolean areLasting;
-    private final Map<Integer, WeakReference<RDD<?>>> written = new ConcurrentHashMap<>();
+    private final Map<Integer, Written> written = new ConcurrentHashMap<>();
     private final Set<Long> givenUp = ConcurrentHashMap.newKeySet();
+
+    /** A shuffle: what writes it, and into how many partitions. */
+    private record Written(WeakReference<RDD<?>> rdd, int partitions) {}
 
     private SurvivingOutputs(SparkEnv env, OutputCheck check, boolean areLasting) {
         this.env = env;
@@ -74,8 +77,8 @@ final class SurvivingOutputs implements IsolatedRpcEndpoint {
     }
 
     /** A shuffle was registered, which this RDD's partitions write. */
-    void register(int shuffle, RDD<?> rdd) {
-        written.put(shuffle, new WeakReference<>(rdd));
+    void register(int shuffle, RDD<?> rdd, int partitions) {
+        written.put(shuffle, new Written(new WeakReference<>(rdd), partitions));
     }
 
     /** The shuffle was deleted. */
@@ -154,17 +157,17 @@ final class SurvivingOutputs implements IsolatedRpcEndpoint {
     }
 
     /**
-     * Tells the tracker again of outputs that it has forgotten, of all shuffles, without a look at
-     * them: should one be lost all the same, its reader says so. Outputs without a second copy are
-     * left to their readers.
+     * Tells the tracker again of outputs that it has forgotten, of all shuffles. Those with further
+     * copies are not looked at: should one be lost all the same, its reader says so. Of the others
+     * those are given up that are not there.
      */
-    void listForgotten() {
-        if (areLasting) {
-            written.keySet().forEach(this::listForgotten);
+    void listForgotten() throws StoreException {
+        for (Map.Entry<Integer, Written> shuffle : written.entrySet()) {
+            listForgotten(shuffle.getKey(), shuffle.getValue().partitions());
         }
     }
 
-    private synchronized void listForgotten(int shuffle) {
+    private synchronized void listForgotten(int shuffle, int partitions) throws StoreException {
         Option<ShuffleStatus> status = tracker().shuffleStatuses().get(shuffle);
         if (status.isEmpty()) {
             return;
@@ -173,11 +176,23 @@ final class SurvivingOutputs implements IsolatedRpcEndpoint {
         if (forgotten.isEmpty() || isIndeterminate(shuffle)) {
             return;
         }
-        for (int at = 0; at < forgotten.size(); at++) {
-            list(shuffle, forgotten.get(at), at);
+        boolean[] areThere = new boolean[forgotten.size()];
+        if (areLasting) {
+            Arrays.fill(areThere, true);
+        } else {
+            areThere = check.areThere(shuffle, partitions, forgotten);
         }
-        LOG.warn("{} outputs of shuffle {} that Spark had forgotten are listed again",
-                forgotten.size(), shuffle);
+        int listed = 0;
+        for (int at = 0; at < areThere.length; at++) {
+            if (areThere[at]) {
+                list(shuffle, forgotten.get(at), at);
+                listed++;
+            } else {
+                giveUp(forgotten.get(at).mapId());
+            }
+        }
+        LOG.warn("of {} outputs of shuffle {} that Spark had forgotten {} are listed again",
+                areThere.length, shuffle, listed);
     }
 
     /** How many outputs of the shuffle the tracker knows of those that it did not when asked. */
@@ -245,8 +260,8 @@ final class SurvivingOutputs implements IsolatedRpcEndpoint {
     }
 
     private boolean isIndeterminate(int shuffle) {
-        WeakReference<RDD<?>> reference = written.get(shuffle);
-        RDD<?> rdd = reference == null ? null : reference.get();
+        Written entry = written.get(shuffle);
+        RDD<?> rdd = entry == null ? null : entry.rdd().get();
         return rdd == null
                 || rdd.outputDeterministicLevel().equals(DeterministicLevel.INDETERMINATE());
     }
