@@ -6,7 +6,10 @@ directories of their own.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
+import signal
 import subprocess
 import time
 from pathlib import Path
@@ -20,7 +23,7 @@ _STARTED_WITHIN_S = 120.0
 WORKER_TIMEOUT_S = 6
 #: Daemons compile little and have small heaps: there are many on few processors.
 _DAEMON_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-EXECUTOR = b"CoarseGrainedExecutorBackend"
+EXECUTOR, WORKER = b"CoarseGrainedExecutorBackend", b"deploy.worker.Worker"
 
 
 class Standalone:
@@ -113,14 +116,19 @@ class Standalone:
 
     def executors(self, at: int) -> list[int]:
         """The executors of a machine."""
+        return self._processes(at, EXECUTOR)
+
+    def kill_worker(self, at: int) -> None:
+        """`kill -9` for the worker of a machine, which takes its executors along."""
+        for pid in self._processes(at, WORKER):
+            os.kill(pid, signal.SIGKILL)
+
+    def _processes(self, at: int, word: bytes) -> list[int]:
+        """The virtual machines on a machine with this word in their command line."""
         found = []
         for pid in self.machines.nodes[at].processes("java"):
-            try:
-                words = Path(f"/proc/{pid}/cmdline").read_bytes()
-            except OSError:
-                continue
-            if EXECUTOR in words:
-                found.append(pid)
+            with contextlib.suppress(OSError):
+                found += [pid] if word in Path(f"/proc/{pid}/cmdline").read_bytes() else []
         return found
 
     def wait_until_lost(self, count: int) -> None:

@@ -22,10 +22,11 @@ from bench.spark_standalone import WORKER_TIMEOUT_S, Standalone
 
 
 def _daemon() -> Path:
-    """The daemon beside a pool daemon: `make test` has built both without optimizations alone."""
+    """The daemon beside the newest pool daemon: `make test` builds both without optimizations."""
     folders = [ROOT / "target" / kind for kind in ("release", "debug")]
-    built = [folder for folder in folders if (folder / "plasmon-poold").exists()]
-    return [*built, folders[0]][0] / "plasmond"
+    built = [folder / "plasmon-poold" for folder in folders if (folder / "plasmon-poold").exists()]
+    newest = max(built, key=lambda file: file.stat().st_mtime, default=folders[0] / "plasmon-poold")
+    return newest.with_name("plasmond")
 
 
 DAEMON = _daemon()
@@ -94,6 +95,13 @@ class PoolSpark(Spark):
     def log(self) -> str:
         """What the application has logged so far."""
         return (self.scratch / "log").read_text(errors="replace")
+
+    def until_logged(self, text: str) -> None:
+        """Waits until the application has logged something."""
+        deadline = time.monotonic() + DEADLINE_S
+        while text not in self.log():
+            assert time.monotonic() < deadline, self.log()[-6000:]
+            time.sleep(0.05)
 
     def until_copied(self, objects: int) -> None:
         """Waits until the nodes have at least so many objects of applications, copies counted."""

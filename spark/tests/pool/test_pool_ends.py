@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
 from pathlib import Path
@@ -63,8 +64,14 @@ def test_executors_on_machines_without_a_store_end_the_application(
     line: str, tmp_path: Path
 ) -> None:
     with pool_spark(line, has_stores=False) as spark, row("no store on machines", line) as made:
-        outcome = spark.run(spark.cluster.master, "faults.py", "no_executors", str(tmp_path))
+        # The job begins before there are executors, as it does by Spark's defaults after a while.
+        settings = {
+            "spark_scheduler_minRegisteredResourcesRatio": "0.0",
+            "spark_plasmon_timeout": "2s",
+        }
+        words = ("faults.py", "no_executors", str(tmp_path))
+        outcome = spark.run(spark.cluster.master, *words, **settings)
         said = outcome.results()["no_executors"]
         made.outcome = "ended with the reason"
-        assert "executors cannot start: 3 failed and none works" in said
+        assert re.search(r"executors cannot start: \d+ failed and none works", said), said
         assert "no.sock" in said, said

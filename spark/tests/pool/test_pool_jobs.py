@@ -11,16 +11,15 @@ from table import row
 
 
 @pytest.mark.slow
-def test_all_jobs(line: str, expected: dict[str, Any]) -> None:
-    with pool_spark(line) as spark:
-        for copies in (1, 2):
-            with row("all jobs", line, copies) as made:
-                settings = {"spark_plasmon_copies": str(copies)}
-                outcome = spark.run(spark.cluster.master, "jobs.py", **settings)
-                made.account = spark.account()
-                assert outcome.results() == expected
-                assert (made.account.reruns, made.account.failed_stages) == (0, 0)
-                spark.until_gone()
+@pytest.mark.parametrize("copies", [1, 2])
+def test_all_jobs(line: str, copies: int, expected: dict[str, Any]) -> None:
+    with pool_spark(line) as spark, row("all jobs", line, copies) as made:
+        settings = {"spark_plasmon_copies": str(copies)}
+        outcome = spark.run(spark.cluster.master, "jobs.py", **settings)
+        made.account = spark.account()
+        assert outcome.results() == expected
+        assert (made.account.reruns, made.account.failed_stages) == (0, 0)
+        spark.until_gone()
 
 
 @pytest.mark.slow

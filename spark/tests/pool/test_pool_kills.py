@@ -64,6 +64,24 @@ def test_without_copies_the_lost_map_tasks_run_again(line: str, step: str, tmp_p
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("copies", [1, 2])
+def test_a_killed_worker_costs_no_output(line: str, copies: int, tmp_path: Path) -> None:
+    """The machine's store goes on, so that nothing is lost, also without a second copy."""
+    with pool_spark(line) as spark, row("worker killed: between", line, copies) as made:
+        steps = Steps(spark, tmp_path, "between", spark_plasmon_copies=str(copies))
+        steps.until_held("between")
+        assert steps.maps_on(0)
+        spark.cluster.kill_worker(0)
+        spark.cluster.wait_until_lost(1)
+        spark.until_logged("that Spark had forgotten")
+        steps.go_on("between")
+        steps.end("between")
+        made.account = steps.account()
+        assert (made.account.reruns, made.account.failed_stages) == (0, 0)
+        spark.until_gone()
+
+
+@pytest.mark.slow
 def test_killed_programs_of_nodes_cost_no_output(line: str, tmp_path: Path) -> None:
     """Each in another stage and on another machine; each is started again by the other one."""
     with pool_spark(line) as spark:
