@@ -2,7 +2,8 @@
 
 Both managers get the same settings, and each application two executors with one core. The figures
 are ratios of whole jobs, ours over Spark's own, so smaller is better. ``_cold`` is the first run of
-a job, ``_equal_memory`` what ours takes when its store's memory is taken from its executors.
+a job, ``_equal_memory`` what ours takes when its store's memory is taken from its executors. Those
+of ``pool_`` and ``node_`` are of three machines with one executor each.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 from bench.case import FREE, Case, Entry, Figure, Samples, Suite, Target, at_most
 from bench.environments import ROOT, MissingError
 from bench.run import Context, Results
-from bench.suites import _spark_page, _spark_tpch
+from bench.suites import _spark_page, _spark_pool, _spark_tpch
 from bench.suites._spark_sides import (
     JAR,
     JOB_TIMEOUT_S,
@@ -115,7 +116,8 @@ EXCHANGE = {
     "quick": {"rows": 500_000, "store_bytes": 17_500_000},
 }
 SCATTER = {"job": "scatter", "rows": 800_000, "quick": {"rows": 50_000}}
-CASES = (
+#: Of applications on one machine.
+LOCAL_CASES = (
     # First, so that no application lives on for it.
     _block_reads(),
     *(
@@ -130,6 +132,7 @@ CASES = (
     job_case("throttled", THROTTLED, "3.5", "throttled", SCATTER),
     *_spark_tpch.CASES,
 )
+CASES = (*LOCAL_CASES, *_spark_pool.CASES)
 
 
 def _ratio(case: str, line: str, kind: str = "", equal: bool = False) -> Callable[[Results], float]:
@@ -294,13 +297,14 @@ FIGURES = (
     *_ratios("throttled", THROTTLED, "3.5", "throttled", at_most(0.5)),
     *_spark_tpch.FIGURES,
     Figure("block_read_p99_us", f"99 of 100 times: {READS}", "us", _p99_us, at_most(100)),
+    *_spark_pool.FIGURES,
 )
 
 SUITE = Suite(
     "spark",
-    SIDES,
+    (*SIDES, *_spark_pool.SIDES),
     CASES,
     FIGURES,
     page="docs/benchmarks/spark.md",
-    parts=lambda results: {"jobs": _spark_page.jobs(CASES, results)},
+    parts=lambda results: {"jobs": _spark_page.jobs(LOCAL_CASES, results)},
 )
