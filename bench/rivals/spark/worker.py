@@ -38,6 +38,8 @@ SUMS = {
 INTERNAL = "spark.plasmon.internal"
 #: What the harness gives all processes of one worker.
 MARK = "PLASMON_BENCH_MARK"
+#: How often a short job runs for one answer.
+RUNS_MAX = 5
 #: An executor's program.
 EXECUTOR = b"CoarseGrainedExecutorBackend"
 
@@ -144,10 +146,18 @@ class Application:
     def _conf(self) -> dict[str, str]:
         return conf(self.manager, self.jar, self.executor_mb, self.store_bytes, self.adaptive)
 
-    def op_run(self, job: str, store_bytes: int = 0, name: str = "", **parameters: Any) -> Answer:
+    def op_run(
+        self,
+        job: str,
+        store_bytes: int = 0,
+        name: str = "",
+        seconds: float = 0,
+        **parameters: Any,
+    ) -> Answer:
         """Runs a job; the sample is its wall time, beside it the sums over its stages.
 
-        Its first run is not a sample: how long that took is noted as cold. The size of the store
+        Its first run is not a sample: how long that took is noted as cold. A job that takes less
+        than so many seconds runs several times, and has as many samples. The size of the store
         counts when the application is started, with its first job.
         """
         self.store_bytes = store_bytes or self.store_bytes
@@ -163,12 +173,15 @@ class Application:
             noted["cold_ns"] = self._timed(job, parameters)[0]
         before = self.sums()
         taken, result = self._timed(job, parameters)
+        samples = [taken]
+        while sum(samples) < seconds * 1e9 and len(samples) < RUNS_MAX:
+            samples.append(self._timed(job, parameters)[0])
         after = self.sums()
         if name not in self.warmed:
             self.warmed.add(name)
             noted.setdefault("cold_ns", taken)
         sums = {key: after[key] - before[key] for key in after}
-        return {"samples": [taken], "told": told(result), **noted, **sums}
+        return {"samples": samples, "told": told(result), **noted, **sums}
 
     def _timed(self, job: str, parameters: dict[str, Any]) -> tuple[int, Any]:
         begin = time.perf_counter_ns()
