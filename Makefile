@@ -35,8 +35,9 @@ spark: ## [PREFIX=env]: the jar for Spark's shuffle, into an environment; docs/g
 	@scripts/setup.sh languages
 	@scripts/spark.sh jar $(PREFIX)
 
-demo-spark: ## [ARGUMENTS="--quick"]: small blocks, a spill, a kill: with Spark's own shuffle manager and with ours
+demo-spark: setup ## [ARGUMENTS="--quick"]: blocks, a spill, kills: with Spark's own shuffle manager and with ours
 	@scripts/setup.sh languages
+	@scripts/setup.sh etcd
 	@scripts/spark.sh demo $(ARGUMENTS)
 
 test-spark: ## everything about Spark's shuffle, with Spark 3.5 and 4.3 (half an hour)

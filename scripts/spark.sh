@@ -74,6 +74,7 @@ case "${1:-}" in
         shift
         environments
         jar
+        cargo build --quiet --locked --release -p plasmon-poold
         exec .venv/bin/python -m scripts.demo_spark "$@"
         ;;
     test)

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from bench.environments import MissingError
 from bench.worker import UnsupportedError
-from scripts.demo_spark import checks, picture, report, scene
+from scripts.demo_pool.processes import DemoError
+from scripts.demo_spark import checks, machines, picture, report, scene
 
 PICTURE = scene.ROOT / "target" / "demo-spark.png"
 #: How much smaller the jobs of a quick run are.
@@ -22,10 +23,11 @@ def parser() -> argparse.ArgumentParser:
     flags = argparse.ArgumentParser(
         prog="make demo-spark",
         description="The same jobs with Spark's own shuffle manager and with Plasmon's: many small"
-        " blocks, a spill, and an executor that is killed.",
+        " blocks, a spill, an executor that is killed, and, as root, a machine that is killed.",
         allow_abbrev=False,
     )
     flags.add_argument("--quick", action="store_true", help="smaller jobs, whose times say little")
+    flags.add_argument("--one-machine", action="store_true", help="no machine is killed")
     flags.add_argument("--json", action="store_true", help="print one JSON document instead")
     flags.add_argument("--picture", type=Path, default=PICTURE, help="where to draw the times")
     return flags
@@ -44,9 +46,12 @@ def main(arguments: list[str] | None = None) -> int:
         temporary = tempfile.TemporaryDirectory(prefix="demo-", ignore_cleanup_errors=True)
         with temporary as folder:
             account = scene.play(jobs, Path(folder), _say)
+            if not given.one_machine:
+                kill = machines.KILL.smaller(QUICK) if given.quick else machines.KILL
+                machines.play(kill, account, Path(folder), _say)
     except KeyboardInterrupt:
         return INTERRUPTED
-    except (MissingError, UnsupportedError, OSError) as error:
+    except (DemoError, MissingError, UnsupportedError, OSError) as error:
         print(f"demo-spark: {error}", file=sys.stderr)
         return 1
     found = checks.all_of(account)

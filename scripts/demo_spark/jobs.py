@@ -15,13 +15,10 @@ from typing import Any
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
+from scripts.demo_spark.marks import KILLED, KILLED_WITHIN_S, MAP, REDUCE
+
 #: Parts of the job in which processes are killed.
 MAPS, REDUCES = 16, 9
-#: What tasks leave in a folder: that a map task has ended, that a reduce task has read its input
-#: (with the process of its executor), and, for them, that the process was killed.
-MAP, REDUCE, KILLED = "map-", "reduce-", "killed"
-#: For how long reduce tasks wait until a process was killed.
-KILLED_WITHIN_S = 60.0
 
 
 def blocks(spark: SparkSession, rows: int, count: int) -> list[Any]:
@@ -55,25 +52,20 @@ def groups(spark: SparkSession, rows: int, folder: str) -> list[Any]:
     def work(index: int, numbers: Iterable[int]) -> Iterator[tuple[int, int]]:
         for number in numbers:
             yield number % 100, zlib.crc32(str(number).encode())
-        leave(f"map-{index}-{TaskContext.get().taskAttemptId()}")
+        leave(f"{MAP}{index}-{TaskContext.get().taskAttemptId()}")
 
     def read(index: int, pairs: Iterable[Any]) -> Iterator[Any]:
         # The parent of this process belongs to Python, and that one's parent is the executor.
         stat = Path(f"/proc/{os.getppid()}/stat").read_text()
-        leave(f"reduce-{index}-{int(stat.rpartition(')')[2].split()[1])}")
-        end = time.monotonic() + 60
-        while folder and not Path(folder, "killed").exists() and time.monotonic() < end:
+        leave(f"{REDUCE}{index}-{int(stat.rpartition(')')[2].split()[1])}")
+        end = time.monotonic() + KILLED_WITHIN_S
+        while folder and not Path(folder, KILLED).exists() and time.monotonic() < end:
             time.sleep(0.01)
         yield from pairs
 
     made = spark.sparkContext.parallelize(range(rows), MAPS).mapPartitionsWithIndex(work)
     summed = made.groupByKey(REDUCES).mapPartitionsWithIndex(read).mapValues(sum)
     return [list(pair) for pair in sorted(summed.collect())]
-
-
-def map_tasks_again(folder: Path) -> int:
-    """How many map tasks ran more often than once."""
-    return len(list(folder.glob(f"{MAP}*"))) - MAPS
 
 
 JOBS: dict[str, Callable[..., list[Any]]] = {"blocks": blocks, "spill": spill, "groups": groups}

@@ -93,7 +93,7 @@ class Account:
 
 def play(jobs: list[Job], folder: Path, say: Callable[[str], None]) -> Account:
     """Runs the jobs in an application of each manager, one after the other."""
-    account = Account(jobs)
+    account = Account(list(jobs))
     for manager, told in MANAGERS.items():
         say(f"an application with {manager} manager ...")
         directory = Path(tempfile.mkdtemp(prefix=f"{told[0]}-", dir=folder))

@@ -15,7 +15,8 @@ from typing import Any
 
 from bench.rivals.protocol import Answer, serve
 from bench.rivals.spark.worker import Application
-from scripts.demo_spark.jobs import JOBS, KILLED, KILLED_WITHIN_S, REDUCE, map_tasks_again
+from scripts.demo_spark.jobs import JOBS, MAPS
+from scripts.demo_spark.marks import KILLED, KILLED_WITHIN_S, REDUCE, map_tasks_again
 
 
 class Demo(Application):
@@ -30,7 +31,7 @@ class Demo(Application):
         if here:
             threading.Thread(target=_kill_executor, args=(Path(folder),), daemon=True).start()
         answer = self._show("groups", {"rows": rows, "folder": folder})
-        return answer | {"map_tasks_again": map_tasks_again(Path(folder))}
+        return answer | {"map_tasks_again": map_tasks_again(Path(folder), MAPS)}
 
     def _show(self, job: str, parameters: dict[str, Any]) -> Answer:
         spark = self.session()

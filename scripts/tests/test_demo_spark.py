@@ -8,14 +8,15 @@ from dataclasses import replace
 import pytest
 
 from scripts.demo_spark import __main__ as demo
-from scripts.demo_spark import checks, picture, report, scene
+from scripts.demo_spark import checks, machines, picture, report, scene
+from scripts.demo_spark.marks import MAP, map_tasks_again
 
 KILL = scene.KILL.title
 
 
 def good() -> scene.Account:
     """A story in which nothing went wrong, and in which ours took half of the time."""
-    account = scene.Account(scene.JOBS)
+    account = scene.Account(list(scene.JOBS))
     for job in scene.JOBS:
         again = 8 if job.kills else None
         theirs = scene.Run(10.0, [1, [2, 3]], 300_000_000, 2.5, again)
@@ -94,3 +95,20 @@ def test_without_the_jar_the_demo_says_what_to_do(capsys, monkeypatch, tmp_path)
     monkeypatch.setattr(scene, "JAR", tmp_path / "none.jar")
     assert demo.main([]) == 1
     assert "make demo-spark" in capsys.readouterr().err
+
+
+def test_marks_tell_which_map_tasks_ran_again(tmp_path):
+    for name in ("0-1", "1-2", "1-7"):
+        (tmp_path / f"{MAP}{name}").touch()
+    (tmp_path / "reduce-0-99").touch()
+    assert map_tasks_again(tmp_path, 2) == 1
+
+
+def test_where_there_can_be_no_machines_the_demo_says_why(tmp_path, monkeypatch):
+    monkeypatch.setattr(machines, "DAEMON", tmp_path / "plasmond")
+    account, said = good(), []
+    machines.play(machines.KILL, account, tmp_path, said.append)
+    assert failed(account) == []
+    text = report.as_text(account, checks.all_of(account))
+    assert f"{machines.KILL.title}\n  left out: {tmp_path}/plasmond is not built" in text
+    assert len(said) == 2
