@@ -112,11 +112,9 @@ def test_executors_count_their_waits_for_room(spark: Spark, tmp_path: Path) -> N
     }
     cluster = "local-cluster[2,1,1024]"
     spark.run(cluster, "memory.py", "blocks", str(tmp_path), **settings).results()
-    found = {file.name.split(".", 1)[1] for file in tmp_path.glob("*.plasmon.*.csv")}
-    wanted = {
-        f"{each}.plasmon.{name}.csv" for each in (0, 1) for name in ("roomWaits", "roomWaitMs")
-    }
-    assert wanted <= found, found
+    # One of them may have run all tasks.
+    found = {file.name.split(".", 2)[2] for file in tmp_path.glob("*.plasmon.*.csv")}
+    assert found == {"plasmon.roomWaits.csv", "plasmon.roomWaitMs.csv"}
 
 
 def reads(folder: Path) -> dict[str, Any]:
