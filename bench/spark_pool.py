@@ -69,7 +69,7 @@ def job(context: Context, entry: Entry) -> Samples:
     with application(context, entry) as (worker, _):
         samples: Samples = []
         for _ in range(1 if context.quick else SAMPLES):
-            worker.send({"op": "run"} | request | (quick if context.quick else {}))
+            worker.send(request | (quick if context.quick else {}))
             answer = worker.receive(JOB_TIMEOUT_S)
             context.note(answer)
             samples += answer["samples"]
@@ -82,7 +82,7 @@ def job_with_a_kill(context: Context, entry: Entry) -> Samples:
     with application(context, entry) as (worker, cluster):
         marks = Path(tempfile.mkdtemp(prefix="marks-", dir=worker.directory))
         request |= quick if context.quick else {}
-        worker.send({"op": "run_killed", "folder": str(marks)} | request)
+        worker.send(request | {"folder": str(marks)})
         end = time.monotonic() + JOB_TIMEOUT_S
         # An answer that comes earlier is an error.
         while not (marks / "reduces").exists() and not _has_answered(worker):

@@ -53,7 +53,7 @@ CASES = (
     _case(
         "pool_terasort",
         TERASORT,
-        {"job": "terasort", "rows": 3_000_000, "quick": {"rows": 200_000}},
+        {"op": "run", "job": "terasort", "rows": 3_000_000, "quick": {"rows": 200_000}},
         job,
         1,
         2,
@@ -62,7 +62,13 @@ CASES = (
     _case(
         "pool_blocks400",
         BLOCKS,
-        {"job": "blocks", "rows": 500_000, "count": 400, "quick": {"rows": 10_000, "count": 40}},
+        {
+            "op": "run",
+            "job": "blocks",
+            "rows": 500_000,
+            "count": 400,
+            "quick": {"rows": 10_000, "count": 40},
+        },
         job,
         1,
         rounds=2,
@@ -70,7 +76,7 @@ CASES = (
     _case(
         "node_kill",
         KILL,
-        {"rows": 4_000_000, "quick": {"rows": 200_000}},
+        {"op": "run_killed", "rows": 4_000_000, "quick": {"rows": 200_000}},
         job_with_a_kill,
         2,
         rounds=2,

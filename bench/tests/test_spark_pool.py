@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from bench import report
 from bench.case import FREE
 from bench.run import Results
 from bench.suites import _spark_pool as pool
+from bench.suites.spark import SUITE
 
 #: What entries took, and what was noted of those that lose a machine.
 TAKEN = {pool.VANILLA: 4e9, f"{pool.OURS} copies 1": 2e9, f"{pool.OURS} copies 2": 2.2e9}
@@ -35,6 +37,11 @@ def test_every_promised_figure_is_computed_and_has_a_target(results):
     found = {figure.name: figure.compute(results) for figure in pool.FIGURES}
     assert found == pytest.approx(PROMISED)
     assert all(figure.target is not None for figure in pool.FIGURES)
+
+
+def test_every_entry_is_a_row_of_the_report(results):
+    rows = report.rows(SUITE, results)
+    assert len(rows) == sum(len(case.entries) for case in pool.CASES)
 
 
 def test_entries_of_a_case_differ_in_manager_and_copies_alone():
