@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import shutil
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from scripts.demo_pool.processes import DemoError, kill, log_end, marked, new_ma
 from scripts.demo_pool.worker import Worker
 
 _START_WITHIN_S = 30.0
+_ENDED_WITHIN_S = 30.0
 
 
 @dataclass(frozen=True)
@@ -146,8 +148,16 @@ class Node:
         return self._network.received_bytes(self.at)
 
     def end_processes(self) -> None:
-        """Kills all that it started; its kernel closes their connections."""
+        """Kills all that it started; when this returns, its kernel has closed their connections."""
+        watched = []
+        for pid in marked(self._mark):
+            with contextlib.suppress(ProcessLookupError):
+                watched.append(os.pidfd_open(pid))
         kill(self._mark)
+        # A process that ends has no environment any more before it has no connections.
+        for process in watched:
+            select.select([process], [], [], _ENDED_WITHIN_S)
+            os.close(process)
 
     def die(self) -> None:
         """Ends it as a loss of power does: nothing goes out any more, then all processes end."""
