@@ -31,7 +31,8 @@ fn nodes_check(status: &PoolStatus, nodes: &[PoolNode]) -> Check {
     let live = nodes.iter().filter(|node| {
         matches!(node.state, NodeState::Up | NodeState::Draining | NodeState::Drained)
     });
-    let names: Vec<&str> = live.map(|node| node.name.as_str()).collect();
+    let mut names: Vec<&str> = live.map(|node| node.name.as_str()).collect();
+    names.sort_unstable();
     let found = format!("{} ({})", nodes_text(status), names.join(", "));
     if !status.unreached.is_empty() {
         return check(WHAT, Verdict::Bad, unreached_text(&status.unreached))
