@@ -44,7 +44,7 @@ test-spark: ## everything about Spark's shuffle, with Spark 3.5 and 4.3 (half an
 	@scripts/setup.sh languages
 	@scripts/spark.sh test --ignore spark/tests/pool
 
-test-spark-pool: ## the shuffle on three machines, of which some die; a table. As root (half an hour)
+test-spark-pool: ## the shuffle on three machines, of which some die; a table. As root (a quarter of an hour)
 	@scripts/setup.sh languages
 	@scripts/setup.sh etcd
 	@scripts/spark.sh pool
