@@ -37,6 +37,7 @@
 mod boundary;
 pub mod exports;
 pub mod gather;
+pub mod pool;
 mod shuffle_store;
 
 pub use shuffle_store::ShuffleStore;

@@ -7,8 +7,6 @@ import org.apache.spark.SecurityManager;
 import org.apache.spark.SecurityManager$;
 import org.apache.spark.SparkConf;
 import org.apache.spark.SparkEnv;
-import org.apache.spark.rpc.IsolatedRpcEndpoint;
-import org.apache.spark.rpc.RpcCallContext;
 import org.apache.spark.rpc.RpcEnv;
 import org.apache.spark.rpc.RpcEnv$;
 import org.apache.spark.storage.BlockManagerId;
@@ -16,11 +14,8 @@ import org.apache.spark.util.RpcUtils;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import scala.Option;
-import scala.PartialFunction;
 import scala.collection.Iterator;
 import scala.reflect.ClassTag$;
-import scala.runtime.AbstractPartialFunction;
-import scala.runtime.BoxedUnit;
 
 /**
  * The messages to the driver of executors that cannot join the application.
@@ -35,18 +30,17 @@ import scala.runtime.BoxedUnit;
  * <p>Of such an executor Spark's driver knows the exit code at most. Messages are arrays of
  * strings, which every class loader knows.
  */
-final class FailedStarts implements IsolatedRpcEndpoint {
+final class FailedStarts extends DriverEndpoint<String[]> {
     /** One may be an accident, and Spark starts another one. */
     static final int STARTS_MAX = 3;
 
     private static final Logger LOG = LoggerFactory.getLogger(FailedStarts.class);
     private static final String NAME = "plasmon-failed-starts";
 
-    private final SparkEnv env;
     private final Set<String> failed = new HashSet<>();
 
     private FailedStarts(SparkEnv env) {
-        this.env = env;
+        super(env);
     }
 
     /** Listens in the driver, as long as its application runs. */
@@ -83,34 +77,21 @@ final class FailedStarts implements IsolatedRpcEndpoint {
     }
 
     @Override
-    public RpcEnv rpcEnv() {
-        return env.rpcEnv();
+    String[] taken(Object message) {
+        return message instanceof String[] words && words.length == 2 ? words : null;
     }
 
     @Override
-    public int threadCount() {
-        return 1;
+    Object answer(String[] words) {
+        return true;
     }
 
     @Override
-    public PartialFunction<Object, BoxedUnit> receiveAndReply(RpcCallContext context) {
-        return new AbstractPartialFunction<>() {
-            @Override
-            public boolean isDefinedAt(Object message) {
-                return message instanceof String[] words && words.length == 2;
-            }
-
-            @Override
-            public BoxedUnit apply(Object message) {
-                String[] words = (String[]) message;
-                context.reply(true);
-                String sentence = add(words[0], words[1]);
-                if (sentence != null && !isAnyWorking()) {
-                    JobFailures.failRunning(sentence);
-                }
-                return BoxedUnit.UNIT;
-            }
-        };
+    void answered(String[] words) {
+        String sentence = add(words[0], words[1]);
+        if (sentence != null && !isAnyWorking()) {
+            JobFailures.failRunning(sentence);
+        }
     }
 
     /** The sentence to end with, once there are too many; else null. */

@@ -8,19 +8,13 @@ import org.apache.spark.MapOutputTrackerMaster;
 import org.apache.spark.ShuffleStatus;
 import org.apache.spark.SparkConf;
 import org.apache.spark.SparkEnv;
-import org.apache.spark.rpc.IsolatedRpcEndpoint;
-import org.apache.spark.rpc.RpcCallContext;
-import org.apache.spark.rpc.RpcEnv;
 import org.apache.spark.scheduler.MapStatus;
 import org.apache.spark.util.RpcUtils;
 import org.plasmon.shuffle.StoreException;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import scala.Option;
-import scala.PartialFunction;
 import scala.reflect.ClassTag$;
-import scala.runtime.AbstractPartialFunction;
-import scala.runtime.BoxedUnit;
 
 /**
  * The driver's search for all outputs of a shuffle that are gone, once a task has missed one.
@@ -34,16 +28,15 @@ import scala.runtime.BoxedUnit;
  * <p>A fetch failure names one output only, and Spark gives a stage up after four of them. Messages
  * are arrays of numbers, which every class loader knows.
  */
-final class LostOutputs implements IsolatedRpcEndpoint {
+final class LostOutputs extends DriverEndpoint<long[]> {
     private static final Logger LOG = LoggerFactory.getLogger(LostOutputs.class);
     private static final String NAME = "plasmon-lost-outputs";
 
-    private final SparkEnv env;
     private final OutputCheck check;
     private final SurvivingOutputs surviving;
 
     private LostOutputs(SparkEnv env, OutputCheck check, SurvivingOutputs surviving) {
-        this.env = env;
+        super(env);
         this.check = check;
         this.surviving = surviving;
     }
@@ -76,34 +69,13 @@ final class LostOutputs implements IsolatedRpcEndpoint {
     }
 
     @Override
-    public RpcEnv rpcEnv() {
-        return env.rpcEnv();
-    }
-
-    /** Reports are looked into one after the other, and no other message of Spark's waits. */
-    @Override
-    public int threadCount() {
-        return 1;
+    long[] taken(Object message) {
+        return message instanceof long[] numbers && numbers.length == 4 ? numbers : null;
     }
 
     @Override
-    public PartialFunction<Object, BoxedUnit> receiveAndReply(RpcCallContext context) {
-        return new AbstractPartialFunction<>() {
-            @Override
-            public boolean isDefinedAt(Object message) {
-                return message instanceof long[] numbers && numbers.length == 4;
-            }
-
-            @Override
-            public BoxedUnit apply(Object message) {
-                try {
-                    context.reply(forget(Report.of((long[]) message)));
-                } catch (StoreException | RuntimeException error) {
-                    context.sendFailure(error);
-                }
-                return BoxedUnit.UNIT;
-            }
-        };
+    Object answer(long[] numbers) throws StoreException {
+        return forget(Report.of(numbers));
     }
 
     /** How many outputs the tracker forgot. */

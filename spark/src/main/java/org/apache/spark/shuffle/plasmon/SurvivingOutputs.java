@@ -16,9 +16,6 @@ import org.apache.spark.SparkConf;
 import org.apache.spark.SparkEnv;
 import org.apache.spark.rdd.DeterministicLevel;
 import org.apache.spark.rdd.RDD;
-import org.apache.spark.rpc.IsolatedRpcEndpoint;
-import org.apache.spark.rpc.RpcCallContext;
-import org.apache.spark.rpc.RpcEnv;
 import org.apache.spark.scheduler.MapStatus;
 import org.apache.spark.shuffle.MetadataFetchFailedException;
 import org.apache.spark.storage.BlockManagerId;
@@ -27,11 +24,8 @@ import org.plasmon.shuffle.StoreException;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import scala.Option;
-import scala.PartialFunction;
 import scala.collection.Iterator;
 import scala.reflect.ClassTag$;
-import scala.runtime.AbstractPartialFunction;
-import scala.runtime.BoxedUnit;
 
 /**
  * Outputs that Spark forgot with a standalone worker, although they are there: in the store that
@@ -48,11 +42,10 @@ import scala.runtime.BoxedUnit;
  * begun. So do those that a reader has missed or found damaged, and all of a shuffle that Spark
  * drops as a whole.
  */
-final class SurvivingOutputs implements IsolatedRpcEndpoint {
+final class SurvivingOutputs extends DriverEndpoint<int[]> {
     private static final Logger LOG = LoggerFactory.getLogger(SurvivingOutputs.class);
     private static final String NAME = "plasmon-surviving-outputs";
 
-    private final SparkEnv env;
     private final OutputCheck check;
     /** Whether an output outlives the loss of the machine that it was made on. */
     private final boolean areLasting;
@@ -63,7 +56,7 @@ final class SurvivingOutputs implements IsolatedRpcEndpoint {
     private record Written(WeakReference<RDD<?>> rdd, int partitions) {}
 
     private SurvivingOutputs(SparkEnv env, OutputCheck check, boolean areLasting) {
-        this.env = env;
+        super(env);
         this.check = check;
         this.areLasting = areLasting;
     }
@@ -125,35 +118,14 @@ final class SurvivingOutputs implements IsolatedRpcEndpoint {
     }
 
     @Override
-    public RpcEnv rpcEnv() {
-        return env.rpcEnv();
+    int[] taken(Object message) {
+        return message instanceof int[] numbers && numbers.length == 2 ? numbers : null;
     }
 
-    /** One after the other: the second reader of a shuffle finds it restored. */
+    /** The second reader of a shuffle finds it restored. */
     @Override
-    public int threadCount() {
-        return 1;
-    }
-
-    @Override
-    public PartialFunction<Object, BoxedUnit> receiveAndReply(RpcCallContext context) {
-        return new AbstractPartialFunction<>() {
-            @Override
-            public boolean isDefinedAt(Object message) {
-                return message instanceof int[] numbers && numbers.length == 2;
-            }
-
-            @Override
-            public BoxedUnit apply(Object message) {
-                int[] numbers = (int[]) message;
-                try {
-                    context.reply(restore(numbers[0], numbers[1]));
-                } catch (StoreException | RuntimeException error) {
-                    context.sendFailure(error);
-                }
-                return BoxedUnit.UNIT;
-            }
-        };
+    Object answer(int[] numbers) throws StoreException {
+        return restore(numbers[0], numbers[1]);
     }
 
     /**
