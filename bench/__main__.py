@@ -11,14 +11,15 @@ import signal
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from bench import machine, report
+from bench import machine, measured, report
 from bench.case import Suite
 from bench.environments import ROOT
-from bench.run import Context, run
+from bench.run import Context, Results, run
 
 
 def main() -> int:
@@ -30,20 +31,7 @@ def main() -> int:
     def chosen(name: str) -> bool:
         return any(fnmatch.fnmatch(name, pattern) for pattern in arguments.only or ["*"])
 
-    facts: dict[str, Any] = {**machine.facts(), "load_before": machine.load_average()}
-    begin = time.monotonic()
-    scratch = Path(tempfile.mkdtemp(prefix="plasmon-bench-"))
-    context = Context(suite.sides, scratch, arguments.quick)
-    try:
-        results = run(suite, context, chosen)
-    finally:
-        context.end()
-        shutil.rmtree(scratch, ignore_errors=True)
-    facts |= {
-        "load_after": machine.load_average(),
-        "seconds": time.monotonic() - begin,
-        "quick": arguments.quick,
-    }
+    results, facts = _measure(suite, chosen, arguments)
     content = report.document(suite, results, facts)
     print(report.table(content))
     if not arguments.only:
@@ -53,6 +41,33 @@ def main() -> int:
     for failure in results.failed:
         print(f"bench: failed: {failure}", file=sys.stderr)
     return 1 if results.failed else 0
+
+
+def _measure(
+    suite: Suite, chosen: Callable[[str], bool], arguments: argparse.Namespace
+) -> tuple[Results, dict[str, Any]]:
+    """Runs the cases; what is measured of a whole suite is kept case by case."""
+    results, done = Results(), list[str]()
+    facts: dict[str, Any] = {**machine.facts(), "load_before": machine.load_average()}
+    path = measured.place(suite, arguments.quick)
+    if arguments.resume:
+        results, done, facts = measured.load(path)
+    begin = time.monotonic() - facts.get("seconds", 0.0)
+
+    def keep(case: str) -> None:
+        done.append(case)
+        facts["seconds"] = time.monotonic() - begin
+        if not arguments.only:
+            measured.save(path, results, done, facts)
+
+    scratch = Path(tempfile.mkdtemp(prefix="plasmon-bench-"))
+    context = Context(suite.sides, scratch, arguments.quick)
+    try:
+        run(suite, context, lambda case: chosen(case) and case not in done, results, keep)
+    finally:
+        context.end()
+        shutil.rmtree(scratch, ignore_errors=True)
+    return results, facts | {"load_after": machine.load_average(), "quick": arguments.quick}
 
 
 def _write(suite: Suite, content: dict[str, Any], quick: bool) -> None:
@@ -87,7 +102,15 @@ def _arguments() -> argparse.Namespace:
         metavar="PATTERN",
         help="measure only the cases whose names match; writes no file; may be repeated",
     )
-    return parser.parse_args()
+    parser.add_argument(
+        "--resume",
+        action="store_true",
+        help="go on with a whole run that was interrupted, on the same machine and tree",
+    )
+    arguments = parser.parse_args()
+    if arguments.resume and arguments.only:
+        parser.error("--resume goes on with a whole run: leave --only out")
+    return arguments
 
 
 if __name__ == "__main__":

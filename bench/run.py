@@ -296,9 +296,17 @@ def filled(context: Context, request: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def run(suite: Suite, context: Context, chosen: Callable[[str], bool]) -> Results:
-    """Measures every chosen case."""
-    results = Results()
+def run(
+    suite: Suite,
+    context: Context,
+    chosen: Callable[[str], bool],
+    results: Results | None = None,
+    measured: Callable[[str], None] = lambda _: None,
+) -> Results:
+    """Measures every chosen case, beside what is in `results`; `measured` is told of each."""
+    results = results or Results()
+    context.versions = results.versions
+    context.notes = results.notes
     cases = [case for case in suite.cases if chosen(case.name)]
     for number, case in enumerate(cases):
         for pinning in case.pinnings:
@@ -306,8 +314,7 @@ def run(suite: Suite, context: Context, chosen: Callable[[str], bool]) -> Result
             context.pinning = pinning
             _case(case, context, results)
         context.end_others({entry.side for later in cases[number + 1 :] for entry in later.entries})
-    results.versions = context.versions
-    results.notes = context.notes
+        measured(case.name)
     return results
 
 

@@ -118,6 +118,6 @@ def ask(context: Context, entry: Entry, request: dict[str, Any]) -> Samples:
 def job_case(
     case: str, title: str, line: str, kind: str, request: dict[str, Any], rounds: int = 5
 ) -> Case:
-    """A job that both managers do in turns."""
-    asked = entries(line, kind, {"op": "run", **request}, measure)
+    """A job that both managers do in turns, which knows by its name whether it ran before."""
+    asked = entries(line, kind, {"op": "run", "name": case, **request}, measure)
     return Case(f"{case}_{line}", f"{title}, Spark {line}", asked, rounds=rounds, quick_rounds=1)

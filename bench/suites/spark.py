@@ -141,10 +141,11 @@ def _ratio(case: str, line: str, kind: str = "", equal: bool = False) -> Callabl
 
 
 def _noted(results: Results, case: str, side: str, what: str) -> float:
-    notes = results.notes.get((case, side, FREE.name))
-    if not notes:
-        raise MissingError(f"{side}: {case} was not measured")
-    return median(float(note[what]) for note in notes if what in note)
+    notes = results.notes.get((case, side, FREE.name), [])
+    told = [float(note[what]) for note in notes if what in note]
+    if not told:
+        raise MissingError(f"{side}: {what} of {case} was not measured")
+    return median(told)
 
 
 def _cold(case: str, line: str, kind: str = "") -> Callable[[Results], float]:
