@@ -149,7 +149,7 @@ fn birth(input: &mut Input<'_>) -> Birth {
 
 /// What the pool daemon might say of namespaces.
 fn told_of_adoptions(input: &mut Input<'_>) -> AdoptionTold {
-    match input.below(3) {
+    match input.below(4) {
         0 => {
             let states = [
                 NamespaceState::Free,
@@ -161,6 +161,10 @@ fn told_of_adoptions(input: &mut Input<'_>) -> AdoptionTold {
             AdoptionTold::Namespace { namespace: "@ns".to_owned(), state }
         }
         1 => AdoptionTold::Revision(input.byte().into()),
+        2 => {
+            let [bytes_max, elsewhere_bytes] = [input.byte(), input.byte()].map(u64::from);
+            AdoptionTold::Quota { namespace: "@ns".to_owned(), bytes_max, elsewhere_bytes }
+        }
         _ => {
             let result = [Ok(()), Err(AdoptionRefusal::Exists)][input.below(2)].clone();
             AdoptionTold::Answer { number: input.byte().into(), result }

@@ -208,12 +208,17 @@ class Store(_native.Store):
         namespace again. A namespace of the pool, such as ``"@run-1"``, is deleted on all nodes,
         also when this machine dies.
 
-        Raises :class:`Exists` if another program has adopted it. With ``bytes_max`` all objects of
-        a local namespace have at most so many bytes together. For a namespace of the pool this
-        waits until every node knows of it, and raises :class:`Unreachable` after some seconds; and
-        :class:`InUse` while a node has not deleted what an earlier program left.
+        With ``bytes_max`` all objects in the namespace have at most so many bytes together, in
+        memory and spilled, and a put of more raises :class:`QuotaExceeded`; adopting it again
+        changes the limit. On a pool each copy that nodes keep counts, and what reads have left on
+        nodes does not. Nodes hear of each other with a delay of about a second, so together they
+        may have as much more as they put in that time.
 
-            store.adopt("run-1")
+        Raises :class:`Exists` if another program has adopted it. For a namespace of the pool this
+        waits until every node knows of it and of its limit, and raises :class:`Unreachable` after
+        some seconds; and :class:`InUse` while a node has not deleted what an earlier program left.
+
+            store.adopt("run-1", bytes_max=4 << 30)
         """
         _native.adopt(self, namespace, bytes_max)
 

@@ -573,13 +573,15 @@ void plasmon_place_free(plasmon_place *place);
 
 /* Adopts a namespace: when this process ends, however it ends, or disconnects its store, all
  * objects named in it are deleted, also those of other programs, and later ones are refused as
- * PLASMON_CANCELLED until a program adopts it again. They may have `bytes_max` bytes together; 0
- * for no limit.
+ * PLASMON_CANCELLED until a program adopts it again. They may have `bytes_max` bytes together, and
+ * more is refused as PLASMON_QUOTA_EXCEEDED; 0 for no limit. Adopting it again changes the limit.
  *
  * A namespace that begins with @ is adopted on all nodes of the pool, also for the case that this
- * machine dies. It has no limit of bytes. This waits until all live nodes know it:
- * PLASMON_UNREACHABLE after some seconds; adopt it again then. PLASMON_EXISTS when another program
- * has adopted it; PLASMON_IN_USE while a node has not deleted what an earlier one left. */
+ * machine dies. Its limit is of all nodes together, each copy that is kept counted; they may exceed
+ * it by what they put in about a second, after which they hear of each other. This waits until all
+ * live nodes know it: PLASMON_UNREACHABLE after some seconds; adopt it again then. PLASMON_EXISTS
+ * when another program has adopted it; PLASMON_IN_USE while a node has not deleted what an earlier
+ * one left. */
 plasmon_code plasmon_adopt(const plasmon_store *store, const char *name_space, uint64_t bytes_max);
 /* Ends the adoption, as the end of this process would. */
 plasmon_code plasmon_end_adoption(const plasmon_store *store, const char *name_space);

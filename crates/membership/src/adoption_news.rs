@@ -7,6 +7,7 @@ use plasmon_cluster::NodeUuid;
 use plasmon_proto::pool_adoption::{AdoptionTold, NamespaceState};
 
 use crate::adoptions::Adoption;
+use crate::usage::{UsageByLife, elsewhere};
 use crate::view::SeenAdoption;
 
 /// What etcd knows of the namespaces that programs adopt.
@@ -24,6 +25,10 @@ pub struct AdoptionNews {
     known: Option<KnownAdoptions>,
     /// With the revisions in which it was written.
     told: BTreeMap<String, (NamespaceState, i64)>,
+    /// What nodes have of namespaces that are limited.
+    usage: Arc<UsageByLife>,
+    /// Limits that were told, and with which figures of the other nodes.
+    quotas: BTreeMap<String, (u64, u64)>,
     /// Whether the store has given its seat: before that it hears nothing.
     has_seat: bool,
 }
@@ -33,6 +38,13 @@ impl AdoptionNews {
     pub fn know(&mut self, known: KnownAdoptions, here: (NodeUuid, u64)) -> Vec<AdoptionTold> {
         self.known = Some(known);
         self.news(here)
+    }
+
+    /// Other figures of nodes are known; what the store is to be told. That needs no revision: the
+    /// store goes by the last figures that it has.
+    pub fn know_usage(&mut self, usage: Arc<UsageByLife>, here: NodeUuid) -> Vec<AdoptionTold> {
+        self.usage = usage;
+        self.quota_news(here)
     }
 
     /// The store gives its seat; what it is to be told.
@@ -45,18 +57,22 @@ impl AdoptionNews {
         let (true, Some(known)) = (self.has_seat, &self.known) else { return Vec::new() };
         let state = |seen: &SeenAdoption| match seen.adoption {
             Adoption::Ended => NamespaceState::Ended,
-            Adoption::Adopted(it) if (it.node, it.boot) == here => {
-                NamespaceState::AdoptedHere(it.session)
+            Adoption::Adopted { by, .. } if (by.node, by.boot) == here => {
+                NamespaceState::AdoptedHere(by.session)
             }
-            Adoption::Adopted(_) => NamespaceState::AdoptedElsewhere,
+            Adoption::Adopted { .. } => NamespaceState::AdoptedElsewhere,
         };
         let now: BTreeMap<String, (NamespaceState, i64)> = known
             .adoptions
             .iter()
             .map(|(name, seen)| (name.clone(), (state(seen), seen.revision)))
             .collect();
+        let revision = known.revision.unsigned_abs();
         let mut news = Vec::new();
+        let quotas = &mut self.quotas;
         let mut is = |namespace: &String, state| {
+            // The store knows of no limit of it then.
+            quotas.remove(namespace);
             news.push(AdoptionTold::Namespace { namespace: namespace.clone(), state });
         };
         for name in self.told.keys().filter(|name| !now.contains_key(*name)) {
@@ -73,8 +89,29 @@ impl AdoptionNews {
             }
             is(name, *state);
         }
-        news.push(AdoptionTold::Revision(known.revision.unsigned_abs()));
         self.told = now;
+        news.extend(self.quota_news(here.0));
+        news.push(AdoptionTold::Revision(revision));
+        news
+    }
+
+    /// Limits that the store does not know so.
+    fn quota_news(&mut self, here: NodeUuid) -> Vec<AdoptionTold> {
+        let (true, Some(known)) = (self.has_seat, &self.known) else { return Vec::new() };
+        let mut now = BTreeMap::new();
+        for (name, seen) in known.adoptions.iter() {
+            if let Some(bytes_max) = seen.adoption.limit() {
+                now.insert(name.clone(), (bytes_max, elsewhere(&self.usage, here, name)));
+            }
+        }
+        let is_news =
+            |(name, quota): &(&String, &(u64, u64))| self.quotas.get(*name) != Some(*quota);
+        let news = now.iter().filter(is_news).map(|(namespace, quota)| {
+            let ((bytes_max, elsewhere_bytes), namespace) = (*quota, namespace.clone());
+            AdoptionTold::Quota { namespace, bytes_max, elsewhere_bytes }
+        });
+        let news = news.collect();
+        self.quotas = now;
         news
     }
 }
@@ -84,13 +121,14 @@ mod tests {
     use plasmon_cluster::adoption::Adopter;
 
     use super::*;
+    use crate::keys::Life;
 
     #[test]
     fn the_store_hears_what_has_changed_once_it_has_given_its_seat() {
         let here = (NodeUuid([1; 16]), 7);
         let adopted = |node: u8, boot| {
             let node = NodeUuid([node; 16]);
-            Adoption::Adopted(Adopter { node, boot, session: 5 })
+            Adoption::Adopted { by: Adopter { node, boot, session: 5 }, bytes_max: 0 }
         };
         let known = |revision, list: &[(&str, Adoption, i64)]| KnownAdoptions {
             revision,
@@ -141,5 +179,43 @@ mod tests {
                 AdoptionTold::Revision(6),
             ]
         );
+    }
+
+    #[test]
+    fn the_store_hears_limits_and_what_the_other_nodes_have() {
+        let life = |node: u8| Life { uuid: NodeUuid([node; 16]), incarnation: 1 };
+        let here = (life(1).uuid, 7);
+        let by = Adopter { node: life(1).uuid, boot: 7, session: 5 };
+        let known = |revision, bytes_max| {
+            let seen = SeenAdoption { adoption: Adoption::Adopted { by, bytes_max }, revision };
+            KnownAdoptions { revision, adoptions: Arc::new([("@a".to_owned(), seen)].into()) }
+        };
+        let used = |figures: &[(u8, u64)]| {
+            let usage =
+                |(node, bytes): &(u8, u64)| (life(*node), [("@a".to_owned(), *bytes)].into());
+            Arc::new(figures.iter().map(usage).collect::<UsageByLife>())
+        };
+        let is = |state| AdoptionTold::Namespace { namespace: "@a".to_owned(), state };
+        let quota = |bytes_max, elsewhere_bytes| AdoptionTold::Quota {
+            namespace: "@a".to_owned(),
+            bytes_max,
+            elsewhere_bytes,
+        };
+        let mut news = AdoptionNews::default();
+        assert_eq!(news.know_usage(used(&[(1, 100), (2, 20), (3, 3)]), here.0), []);
+        assert_eq!(news.know(known(3, 500), here), []);
+        let adopted = NamespaceState::AdoptedHere(5);
+        let first = [is(adopted), quota(500, 23), AdoptionTold::Revision(3)];
+        assert_eq!(news.begin(here), first);
+        // Only what others have is news.
+        assert_eq!(news.know_usage(used(&[(1, 200), (2, 20), (3, 3)]), here.0), []);
+        assert_eq!(news.know_usage(used(&[(1, 200), (2, 20)]), here.0), [quota(500, 20)]);
+        // The limit is changed, and taken away.
+        let free = is(NamespaceState::Free);
+        let changed = [free.clone(), is(adopted), quota(600, 20), AdoptionTold::Revision(4)];
+        assert_eq!(news.know(known(4, 600), here), changed);
+        let unlimited = [free, is(adopted), AdoptionTold::Revision(5)];
+        assert_eq!(news.know(known(5, 0), here), unlimited);
+        assert_eq!(news.know_usage(used(&[(2, 30)]), here.0), []);
     }
 }

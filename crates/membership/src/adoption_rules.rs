@@ -23,14 +23,19 @@ pub enum Step {
     Answer(Result<(), AdoptionRefusal>),
 }
 
-/// What is to be done next for a session that wants a namespace.
-pub fn step(view: &View, map: &Map, namespace: &str, own: Adopter) -> Step {
+/// What is to be done next for a session that wants a namespace with this limit, 0 for none.
+pub fn step(view: &View, map: &Map, namespace: &str, own: Adopter, bytes_max: u64) -> Step {
     let progress = view.progress(map);
     match view.adoptions.get(namespace) {
-        Some(SeenAdoption { adoption: Adoption::Adopted(other), .. }) if *other != own => {
+        Some(SeenAdoption { adoption: Adoption::Adopted { by, .. }, .. }) if *by != own => {
             Step::Answer(Err(AdoptionRefusal::Exists))
         }
-        Some(SeenAdoption { adoption: Adoption::Adopted(_), revision }) => {
+        Some(SeenAdoption { adoption: Adoption::Adopted { bytes_max: known, .. }, revision })
+            if *known != bytes_max =>
+        {
+            Step::Write(*revision)
+        }
+        Some(SeenAdoption { adoption: Adoption::Adopted { .. }, revision }) => {
             match first_unaware(map, &progress, revision.unsigned_abs()) {
                 Some(_) => Step::Wait(AdoptionRefusal::Unreachable),
                 None => Step::Answer(Ok(())),
@@ -61,9 +66,7 @@ pub fn step(view: &View, map: &Map, namespace: &str, own: Adopter) -> Step {
 /// written.
 pub fn orphans(view: &View, map: &Map, count: usize) -> Vec<(String, i64)> {
     let is_orphan = |(namespace, seen): (&String, &SeenAdoption)| match seen.adoption {
-        Adoption::Adopted(adopter) if adopter.is_gone(map) => {
-            Some((namespace.clone(), seen.revision))
-        }
+        Adoption::Adopted { by, .. } if by.is_gone(map) => Some((namespace.clone(), seen.revision)),
         _ => None,
     };
     view.adoptions.iter().filter_map(is_orphan).take(count).collect()
@@ -93,6 +96,10 @@ mod tests {
 
     fn own(session: u64) -> Adopter {
         Adopter { node: life(0).uuid, boot: 1, session }
+    }
+
+    fn adopted(by: Adopter) -> Adoption {
+        Adoption::Adopted { by, bytes_max: 0 }
     }
 
     fn life(number: u8) -> Life {
@@ -141,15 +148,15 @@ mod tests {
     #[test]
     fn an_adoption_goes_on_when_others_have_done_their_part() {
         let (mut view, map) = (View::default(), map());
-        let next = |view: &View| step(view, &map, "@app", own(5));
+        let next = |view: &View| step(view, &map, "@app", own(5), 0);
         assert_eq!(next(&view), Step::Write(0));
-        set(&mut view, "@app", Adoption::Adopted(own(5)), 7);
+        set(&mut view, "@app", adopted(own(5)), 7);
         progress(&mut view, 0, 7, 7);
         progress(&mut view, 1, 6, 6);
         assert_eq!(next(&view), Step::Wait(AdoptionRefusal::Unreachable));
         progress(&mut view, 1, 7, 0);
         assert_eq!(next(&view), Step::Answer(Ok(())));
-        let other = step(&view, &map, "@app", own(6));
+        let other = step(&view, &map, "@app", own(6), 0);
         assert_eq!(other, Step::Answer(Err(AdoptionRefusal::Exists)));
 
         set(&mut view, "@app", Adoption::Ended, 8);
@@ -161,15 +168,31 @@ mod tests {
     }
 
     #[test]
+    fn a_limit_is_changed_by_the_session_that_has_the_namespace_and_counts_when_all_know_it() {
+        let (mut view, map) = (View::default(), map());
+        let next = |view: &View, bytes_max| step(view, &map, "@app", own(5), bytes_max);
+        assert_eq!(next(&view, 100), Step::Write(0));
+        set(&mut view, "@app", Adoption::Adopted { by: own(5), bytes_max: 100 }, 7);
+        progress(&mut view, 0, 7, 7);
+        progress(&mut view, 1, 6, 6);
+        assert_eq!(next(&view, 100), Step::Wait(AdoptionRefusal::Unreachable));
+        assert_eq!((next(&view, 200), next(&view, 0)), (Step::Write(7), Step::Write(7)));
+        progress(&mut view, 1, 7, 7);
+        assert_eq!(next(&view, 100), Step::Answer(Ok(())));
+        let other = step(&view, &map, "@app", own(6), 200);
+        assert_eq!(other, Step::Answer(Err(AdoptionRefusal::Exists)));
+    }
+
+    #[test]
     fn so_many_are_adopted_and_so_many_ends_remembered() {
         let (mut view, map) = (View::default(), map());
         for number in 1..POOL_ADOPTIONS_MAX as i64 {
-            set(&mut view, &format!("@{number}"), Adoption::Adopted(own(1)), number);
+            set(&mut view, &format!("@{number}"), adopted(own(1)), number);
         }
-        assert_eq!(step(&view, &map, "@app", own(5)), Step::Write(0));
-        set(&mut view, "@last", Adoption::Adopted(own(1)), 5000);
+        assert_eq!(step(&view, &map, "@app", own(5), 0), Step::Write(0));
+        set(&mut view, "@last", adopted(own(1)), 5000);
         let limit = AdoptionRefusal::LimitReached(POOL_ADOPTIONS_MAX as u64);
-        assert_eq!(step(&view, &map, "@app", own(5)), Step::Answer(Err(limit)));
+        assert_eq!(step(&view, &map, "@app", own(5), 0), Step::Answer(Err(limit)));
         assert!(forgettable(&view, 9).is_empty());
         for number in 0..ENDED_MAX as i64 + 2 {
             set(&mut view, &format!("@ended{number}"), Adoption::Ended, 10_000 - number);
@@ -182,10 +205,10 @@ mod tests {
     #[test]
     fn the_leader_ends_what_gone_nodes_had_adopted() {
         let (mut view, map) = (View::default(), map());
-        set(&mut view, "@here", Adoption::Adopted(own(1)), 3);
+        set(&mut view, "@here", adopted(own(1)), 3);
         set(&mut view, "@over", Adoption::Ended, 4);
         assert_eq!(orphans(&view, &map, 9), []);
-        set(&mut view, "@gone", Adoption::Adopted(Adopter { boot: 2, ..own(1) }), 5);
+        set(&mut view, "@gone", adopted(Adopter { boot: 2, ..own(1) }), 5);
         assert_eq!(orphans(&view, &map, 9), [("@gone".to_owned(), 5)]);
     }
 }

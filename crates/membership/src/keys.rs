@@ -62,6 +62,8 @@ pub enum Key {
     Drains(Life),
     /// How far it is with namespaces that have ended.
     Swept(Life),
+    /// What it has of namespaces that are limited.
+    Usage(Life),
     /// Which peers it does not reach.
     Suspects(Life),
     /// It has to stop and to end its lease, under which this is, because others do not reach it.
@@ -100,6 +102,7 @@ impl Keys {
             Key::Reports(life) => format!("reports/{}", life.text()),
             Key::Drains(life) => format!("drains/{}", life.text()),
             Key::Swept(life) => format!("swept/{}", life.text()),
+            Key::Usage(life) => format!("usage/{}", life.text()),
             Key::Suspects(life) => format!("suspects/{}", life.text()),
             Key::Fenced(life) => format!("fenced/{}", life.text()),
             Key::Refused(life) => format!("refused/{}", life.text()),
@@ -137,6 +140,7 @@ impl Keys {
                 .or_else(|| life("reports/").map(|life| life.map(Key::Reports)))
                 .or_else(|| life("drains/").map(|life| life.map(Key::Drains)))
                 .or_else(|| life("swept/").map(|life| life.map(Key::Swept)))
+                .or_else(|| life("usage/").map(|life| life.map(Key::Usage)))
                 .or_else(|| life("suspects/").map(|life| life.map(Key::Suspects)))
                 .or_else(|| life("fenced/").map(|life| life.map(Key::Fenced)))
                 .or_else(|| life("refused/").map(|life| life.map(Key::Refused)))
@@ -181,6 +185,7 @@ mod tests {
             Key::Reports(life),
             Key::Drains(life),
             Key::Swept(life),
+            Key::Usage(life),
             Key::Suspects(life),
             Key::Fenced(life),
             Key::Refused(life),

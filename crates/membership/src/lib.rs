@@ -5,9 +5,9 @@
 //!                                                    └─────► what the node that leads decides on
 //! ```
 //!
-//! * [`keys`]: the names of the keys; [`reports`], [`drains`], [`suspects`] and [`commands`]: the
-//!   values of four kinds of them. Those of the map and of members are `plasmon_cluster`'s
-//!   (`docs/formats/cluster-map.md`).
+//! * [`keys`]: the names of the keys; [`reports`], [`drains`], [`suspects`], [`usage`] and
+//!   [`commands`]: the values of five kinds of them. Those of the map and of members are
+//!   `plasmon_cluster`'s (`docs/formats/cluster-map.md`).
 //! * [`view`]: what is in etcd, as far as it was seen.
 //! * [`adoption_rules`] and [`adoption_news`]: what nodes do about namespaces that programs adopt,
 //!   and what their stores are told.
@@ -37,6 +37,7 @@ pub mod keys;
 pub mod reports;
 pub mod snapshot;
 pub mod suspects;
+pub mod usage;
 pub mod view;
 
 pub use keys::{BadClusterName, Key, Keys, Life};

@@ -14,6 +14,7 @@ use crate::drains;
 use crate::keys::{Key, Keys, Life};
 use crate::reports::{self, Reports};
 use crate::suspects;
+use crate::usage::{self, UsageByLife};
 
 /// The key of the node that leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +60,8 @@ pub struct View {
     commands: BTreeMap<Slot, (i64, Entry)>,
     /// Namespaces that programs have adopted. Another allocation after each change of one.
     pub adoptions: Arc<BTreeMap<String, SeenAdoption>>,
+    /// What nodes have of namespaces that are limited. Another allocation after each change.
+    pub usage: Arc<UsageByLife>,
     progress: BTreeMap<Life, Progress>,
     suspects: BTreeMap<Life, Vec<Suspect>>,
     fenced: BTreeMap<Life, Option<LeaseId>>,
@@ -142,6 +145,10 @@ impl View {
             Key::Swept(life) => {
                 self.progress.insert(life, adoptions::decode_progress(&kv.value)?);
             }
+            Key::Usage(life) => {
+                let usage = usage::decode(&kv.value)?;
+                Arc::make_mut(&mut self.usage).insert(life, usage);
+            }
             Key::Suspects(life) => {
                 self.suspects.insert(life, suspects::decode(&kv.value)?);
             }
@@ -191,6 +198,7 @@ impl View {
             Some(Key::Reports(life)) => _ = self.reports.remove(&life),
             Some(Key::Drains(life)) => _ = self.drains.remove(&life),
             Some(Key::Swept(life)) => _ = self.progress.remove(&life),
+            Some(Key::Usage(life)) => _ = Arc::make_mut(&mut self.usage).remove(&life),
             Some(Key::Suspects(life)) => _ = self.suspects.remove(&life),
             Some(Key::Fenced(life)) => _ = self.fenced.remove(&life),
             Some(Key::Refused(life)) => _ = self.refusals.remove(&life),
@@ -427,7 +435,8 @@ mod tests {
             Change::Put(kv(keys.of_namespace("@app"), value.to_vec(), revision))
         };
         let adopter = Adopter { node: life(1).uuid, boot: 2, session: 3 };
-        for (adoption, revision) in [(Adoption::Adopted(adopter), 4), (Adoption::Ended, 5)] {
+        let adopted = Adoption::Adopted { by: adopter, bytes_max: 9 };
+        for (adoption, revision) in [(adopted, 4), (Adoption::Ended, 5)] {
             let before = view.adoptions.clone();
             view.apply(&keys, &put(&adoptions::encode(&adoption), revision));
             assert!(!Arc::ptr_eq(&before, &view.adoptions));
@@ -446,6 +455,20 @@ mod tests {
         let progress = adoptions::encode_progress(Progress { seen: 9, swept: 8 });
         view.apply(&keys, &Change::Put(kv(keys.of(Key::Swept(life(1))), progress, 9)));
         assert!(view.progress(&map).is_empty(), "the node is not in the map");
+    }
+
+    #[test]
+    fn what_a_node_has_of_limited_namespaces_goes_with_its_key() {
+        let keys = Keys::new("p").unwrap();
+        let mut view = View::default();
+        let usage = usage::Usage::from([("@app".to_owned(), 7)]);
+        let value = usage::encode(&usage);
+        let before = view.usage.clone();
+        view.apply(&keys, &Change::Put(kv(keys.of(Key::Usage(life(1))), value, 2)));
+        assert!(!Arc::ptr_eq(&before, &view.usage));
+        assert_eq!(*view.usage, UsageByLife::from([(life(1), usage)]));
+        view.apply(&keys, &Change::Deleted(keys.of(Key::Usage(life(1)))));
+        assert!(view.usage.is_empty());
     }
 
     #[test]

@@ -15,6 +15,7 @@ use plasmon_etcd::{Client, Operation, Options};
 use plasmon_membership::adoption_news::KnownAdoptions;
 use plasmon_membership::adoptions::Adoption;
 use plasmon_membership::commands::{Entry, Order, decode, encode};
+use plasmon_membership::usage::{UsageByLife, elsewhere};
 use plasmon_membership::{Key, Keys};
 use plasmon_poold::clock::now_ms;
 use plasmon_poold::identity::{self, Identity};
@@ -37,6 +38,7 @@ struct Node {
     refusal: Option<String>,
     leads: bool,
     known: KnownAdoptions,
+    usage: Arc<UsageByLife>,
     answers: BTreeMap<u64, Result<(), AdoptionRefusal>>,
     fenced: usize,
     waiting: BTreeSet<Slot>,
@@ -73,6 +75,7 @@ impl Node {
             refusal,
             leads,
             known,
+            usage: Arc::default(),
             answers,
             fenced,
             waiting,
@@ -109,6 +112,7 @@ impl Node {
                 assert!(known.revision > self.known.revision, "they come in order");
                 self.known = known;
             }
+            Event::Usage(usage) => self.usage = usage,
             Event::AdoptionAnswered { number, result } => {
                 assert!(self.answers.insert(number, result).is_none(), "one answer");
             }
@@ -438,17 +442,17 @@ fn a_namespace_is_adopted_once_all_live_nodes_know_and_ends_with_its_session_or_
     let [mut one, mut two, mut three] = nodes;
     one.until("all are in the map", |node| node.map.nodes().count() == 3);
 
-    two.membership.adopt(1, "@app".to_owned(), 5);
+    two.membership.adopt(1, "@app".to_owned(), 5, 0);
     for node in [&mut one, &mut two, &mut three] {
         node.until("it is adopted", |node| node.adoption().is_some());
     }
     // Another session of the same node is another program.
-    two.membership.adopt(2, "@app".to_owned(), 6);
+    two.membership.adopt(2, "@app".to_owned(), 6, 0);
     assert_eq!(two.answer(2), Err(AdoptionRefusal::Exists));
     assert!(two.answers.is_empty(), "not every node has seen it");
     [&one, &two, &three].into_iter().for_each(Node::sweep);
     assert_eq!(two.answer(1), Ok(()));
-    two.membership.adopt(3, "@app".to_owned(), 5);
+    two.membership.adopt(3, "@app".to_owned(), 5, 0);
     assert_eq!(two.answer(3), Ok(()), "it has it");
 
     // The end of another session is none of it.
@@ -459,7 +463,7 @@ fn a_namespace_is_adopted_once_all_live_nodes_know_and_ends_with_its_session_or_
     one.sweep();
     two.ended();
     two.sweep();
-    one.membership.adopt(2, "@app".to_owned(), 7);
+    one.membership.adopt(2, "@app".to_owned(), 7, 0);
     three.sweep();
     one.until("it is adopted again", |node| node.adoption().is_some_and(|(_, at)| at > ended));
     for node in [&mut two, &mut three] {
@@ -481,11 +485,54 @@ fn a_namespace_is_adopted_once_all_live_nodes_know_and_ends_with_its_session_or_
     two.sweep();
     three.ended();
     three.sweep();
-    two.membership.adopt(4, "@app".to_owned(), 9);
+    two.membership.adopt(4, "@app".to_owned(), 9, 0);
     for node in [&mut two, &mut three] {
         node.until("it is adopted", |node| node.adoption().is_some_and(|(_, at)| at > ended));
     }
     two.sweep();
     three.sweep();
     assert_eq!(two.answer(4), Ok(()), "a node that is out is not waited for");
+}
+
+#[test]
+fn a_limit_is_changed_by_its_session_and_what_nodes_have_is_known_until_they_are_gone() {
+    let Some(etcd) = Etcd::start() else { return };
+    let folders = folders(2);
+    let start = |at: usize, name| Node::start(&etcd, folders[at].path(), name);
+    let mut nodes = [start(0, "one"), start(1, "two")];
+    nodes.iter_mut().for_each(Node::joined);
+    let [mut one, mut two] = nodes;
+    one.until("both are in the map", |node| node.map.nodes().count() == 2);
+    for (number, bytes_max) in [(1, 100), (2, 200), (3, 0), (4, 300)] {
+        two.membership.adopt(number, "@app".to_owned(), 5, bytes_max);
+        for node in [&mut one, &mut two] {
+            node.until("the limit is known", |node| {
+                let limit = node.adoption().map(|(adoption, _)| adoption.limit());
+                limit == Some(Some(bytes_max).filter(|max| *max > 0))
+            });
+            node.sweep();
+        }
+        assert_eq!(two.answer(number), Ok(()));
+    }
+
+    let two_uuid = two.membership.uuid();
+    let has = |node: &Node, bytes| elsewhere(&node.usage, node.membership.uuid(), "@app") == bytes;
+    for bytes in [70, 80, 0, 90] {
+        two.membership.used("@app".to_owned(), bytes);
+        one.until("what the other node has is known", |node| has(node, bytes));
+    }
+    // Of a namespace without a limit nothing is said.
+    two.membership.used("@other".to_owned(), 7);
+    one.membership.used("@app".to_owned(), 5);
+    two.until("both are known", |node| {
+        has(node, 5) && elsewhere(&node.usage, one.membership.uuid(), "@app") == 90
+    });
+    assert_eq!(elsewhere(&two.usage, one.membership.uuid(), "@other"), 0);
+    // It goes with the lease of its node, and not before.
+    drop(two.membership);
+    one.until("the other node is gone", |node| {
+        let slot = node.map.slot_of(two_uuid);
+        slot.is_none_or(|slot| !node.map.is_live(slot))
+    });
+    one.until("so are its figures", |node| has(node, 0));
 }

@@ -326,6 +326,7 @@ pub enum Request {
         namespace: String,
         /// The most bytes of data and metadata that all objects in it may have together, in memory
         /// and in the spill tier; sealing more is refused with [`Code::QuotaExceeded`]. 0 for none.
+        /// In a namespace of a pool every copy on every node counts, but for caches.
         bytes_max: u64,
     },
     /// The slot of the index with an object that is readable but that a client does not find: ids

@@ -6,6 +6,9 @@
 //! ([`AdoptionTold::Namespace`]); of a namespace that has ended each store refuses further objects
 //! and has the pool delete what is there ([`AdoptionCall::Progress`] says how far it is).
 //!
+//! A namespace may be limited in bytes. Each store says what it has of one that is
+//! ([`AdoptionCall::Usage`]), and is told what all other nodes have ([`AdoptionTold::Quota`]).
+//!
 //! These messages have strings, so they are not among [`crate::pool::Call`] and
 //! [`crate::pool::Told`], which are copied freely.
 
@@ -37,6 +40,35 @@ pub enum AdoptionCall {
         /// Nothing is here of any namespace that had ended in this revision.
         swept: u64,
     },
+    /// A client adopts a namespace and limits it, or changes its limit.
+    AdoptWithin {
+        /// Comes back in the answer.
+        number: u64,
+        /// The namespace, with its `@`.
+        namespace: String,
+        /// The session of the client.
+        session: u64,
+        /// How many bytes all nodes together may have in it, more than 0.
+        bytes_max: u64,
+    },
+    /// What is here of a namespace that is limited, by the last
+    /// [`AdoptionTold::Quota`].
+    Usage {
+        /// The namespace.
+        namespace: String,
+        /// Bytes of all copies that count, in memory and in the spill tier.
+        bytes: u64,
+    },
+}
+
+impl AdoptionCall {
+    /// A client adopts a namespace; with a limit in bytes, unless that is 0.
+    pub fn adopt(number: u64, namespace: String, session: u64, bytes_max: u64) -> Self {
+        match bytes_max {
+            0 => Self::Adopt { number, namespace, session },
+            _ => Self::AdoptWithin { number, namespace, session, bytes_max },
+        }
+    }
 }
 
 /// What the pool daemon tells the store.
@@ -57,6 +89,16 @@ pub enum AdoptionTold {
         number: u64,
         /// Why it is not adopted.
         result: Result<(), AdoptionRefusal>,
+    },
+    /// A namespace that is adopted is limited. Its limit holds until a [`Self::Namespace`] about
+    /// it.
+    Quota {
+        /// The namespace.
+        namespace: String,
+        /// How many bytes all nodes together may have in it.
+        bytes_max: u64,
+        /// How many bytes all other nodes have in it, as they last said.
+        elsewhere_bytes: u64,
     },
 }
 
@@ -90,7 +132,7 @@ impl AdoptionTold {
     /// How long the namespace is that it names.
     pub fn namespace_bytes(&self) -> usize {
         match self {
-            Self::Namespace { namespace, .. } => namespace.len(),
+            Self::Namespace { namespace, .. } | Self::Quota { namespace, .. } => namespace.len(),
             Self::Revision(_) | Self::Answer { .. } => 0,
         }
     }
@@ -118,8 +160,11 @@ mod tests {
                 AdoptionCall::Adopt { number: 8, namespace: namespace(), session: 300 },
                 "000802406eac02",
             ),
+            (AdoptionCall::adopt(8, namespace(), 300, 0), "000802406eac02"),
             (AdoptionCall::Orphaned { namespace: namespace(), session: 300 }, "0102406eac02"),
             (AdoptionCall::Progress { seen: 300, swept: 4 }, "02ac0204"),
+            (AdoptionCall::adopt(8, namespace(), 300, 5), "030802406eac0205"),
+            (AdoptionCall::Usage { namespace: namespace(), bytes: 300 }, "0402406eac02"),
         ];
         for (call, golden) in calls {
             let bytes = postcard::to_allocvec(&call).unwrap();
@@ -132,6 +177,8 @@ mod tests {
         }
         let is = |state| AdoptionTold::Namespace { namespace: namespace(), state };
         let answer = |result| AdoptionTold::Answer { number: 8, result };
+        let (bytes_max, elsewhere_bytes) = (300, 4);
+        let quota = AdoptionTold::Quota { namespace: namespace(), bytes_max, elsewhere_bytes };
         let told = [
             (is(NamespaceState::Free), "0002406e00"),
             (is(NamespaceState::AdoptedHere(300)), "0002406e01ac02"),
@@ -143,6 +190,7 @@ mod tests {
             (answer(Err(AdoptionRefusal::NotSwept("b".to_owned()))), "020801010162"),
             (answer(Err(AdoptionRefusal::LimitReached(300))), "02080102ac02"),
             (answer(Err(AdoptionRefusal::Unreachable)), "02080103"),
+            (quota, "0302406eac0204"),
         ];
         for (told, golden) in told {
             let bytes = postcard::to_allocvec(&told).unwrap();
@@ -157,13 +205,21 @@ mod tests {
             namespace: "x".repeat(bytes),
             state: NamespaceState::AdoptedHere(u64::MAX),
         };
+        let quota = |bytes: usize| AdoptionTold::Quota {
+            namespace: "x".repeat(bytes),
+            bytes_max: u64::MAX,
+            elsewhere_bytes: u64::MAX,
+        };
         let tell = |told| Request::TellAdoptions { told };
-        let most = tell(vec![is(NAMESPACE_BYTES_MAX); ADOPTIONS_TOLD_MAX]);
-        assert_eq!(most.check(), Ok(()));
-        let framed = frame::encode_request(u64::MAX, &most).unwrap();
-        assert!(framed.len() <= FRAME_BYTES_MAX);
-        assert_eq!(frame::decode_request(&framed), Ok((u64::MAX, most)));
+        for one in [is(NAMESPACE_BYTES_MAX), quota(NAMESPACE_BYTES_MAX)] {
+            let most = tell(vec![one; ADOPTIONS_TOLD_MAX]);
+            assert_eq!(most.check(), Ok(()));
+            let framed = frame::encode_request(u64::MAX, &most).unwrap();
+            assert!(framed.len() <= FRAME_BYTES_MAX);
+            assert_eq!(frame::decode_request(&framed), Ok((u64::MAX, most)));
+        }
         assert!(tell(vec![is(NAMESPACE_BYTES_MAX + 1)]).check().is_err());
+        assert!(tell(vec![quota(NAMESPACE_BYTES_MAX + 1)]).check().is_err());
         assert!(tell(vec![is(0); ADOPTIONS_TOLD_MAX + 1]).check().is_err());
     }
 }

@@ -13,18 +13,21 @@
 //!
 //! Adoptions are of a connection: a restarted daemon knows of none until the clients that come back
 //! say so again.
+//!
+//! In a namespace of a pool the bytes on the other nodes count as well ([`quotas`]). A copy that
+//! may be evicted because other nodes keep the object does not.
 
 mod lifetime;
 mod pool;
+pub(crate) mod quotas;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use plasmon_proto::message::Failure;
-use plasmon_proto::object::Sizes;
 use plasmon_proto::{Code, Name, ObjectId};
 
 use self::pool::EndedInPool;
-use crate::content::content_bytes;
+use self::quotas::PoolQuotas;
 use crate::event::ClientNo;
 
 /// Namespaces that one client may adopt.
@@ -45,6 +48,7 @@ pub(crate) struct AdoptedNamespace {
 #[derive(Debug, Default)]
 pub(crate) struct Namespace {
     pub(crate) bytes: u64,
+    /// With the bytes that each counts.
     pub(crate) ids: BTreeMap<ObjectId, u64>,
 }
 
@@ -59,6 +63,26 @@ pub(crate) struct Adoptions {
     queue: VecDeque<String>,
     /// Those of a pool that have ended.
     pub(crate) pool: EndedInPool,
+    /// Those of a pool that are limited.
+    pub(crate) quotas: PoolQuotas,
+}
+
+/// How full a namespace with a limit is, without an object that is to be sealed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Fill {
+    bytes_max: u64,
+    here_bytes: u64,
+    elsewhere_bytes: u64,
+}
+
+impl Fill {
+    fn used_bytes(&self) -> u64 {
+        self.here_bytes.saturating_add(self.elsewhere_bytes)
+    }
+
+    fn is_exceeded_by(&self, content: u64) -> bool {
+        self.used_bytes().saturating_add(content) > self.bytes_max
+    }
 }
 
 /// What is deleted after the parent of a namespace left.
@@ -96,11 +120,14 @@ impl Namespace {
 impl Adoptions {
     /// Whether there is nothing to look at for any name.
     fn is_idle(&self) -> bool {
-        self.adopted.is_empty() && self.ended.is_empty() && self.pool.is_empty()
+        self.adopted.is_empty()
+            && self.ended.is_empty()
+            && self.pool.is_empty()
+            && self.quotas.is_empty()
     }
 
-    /// An object of this name is there.
-    pub(crate) fn add_object(&mut self, name: &Name, id: ObjectId, sizes: &Sizes) {
+    /// An object of this name is there, and counts so many bytes.
+    pub(crate) fn add_object(&mut self, name: &Name, id: ObjectId, bytes: u64) {
         if name.namespace.is_empty() {
             return;
         }
@@ -109,7 +136,18 @@ impl Adoptions {
         }
         self.pool.is_dirty |= self.pool.is_ended(&name.namespace);
         if let Some(space) = self.spaces.get_mut(&name.namespace) {
-            space.add(id, content_bytes(sizes));
+            space.add(id, bytes);
+        }
+        self.quotas.note(&name.namespace);
+    }
+
+    /// An object of this name that is there counts so many bytes from now on.
+    pub(crate) fn recount_object(&mut self, name: &Name, id: &ObjectId, bytes: u64) {
+        if let Some(space) = self.spaces.get_mut(&name.namespace)
+            && space.ids.contains_key(id)
+        {
+            space.add(*id, bytes);
+            self.quotas.note(&name.namespace);
         }
     }
 
@@ -122,6 +160,7 @@ impl Adoptions {
         if space.ids.is_empty() {
             self.spaces.remove(&name.namespace);
         }
+        self.quotas.note(&name.namespace);
     }
 
     /// The objects of a namespace, in the order of their ids.
@@ -134,18 +173,57 @@ impl Adoptions {
         if self.ended.contains(&name.namespace) || self.pool.is_ended(&name.namespace) {
             return Err(Code::Cancelled);
         }
-        let bytes = self
+        match self.fill(name, id) {
+            Some(fill) if fill.is_exceeded_by(content) => Err(Code::QuotaExceeded),
+            _ => Ok(()),
+        }
+    }
+
+    /// How full a namespace is, without the object of this id; `None` without a limit.
+    fn fill(&self, name: &Name, id: &ObjectId) -> Option<Fill> {
+        let adopted = self.adopted.get(&name.namespace).filter(|adopted| adopted.bytes_max > 0);
+        let (bytes_max, elsewhere_bytes) = match (adopted, self.quotas.get(&name.namespace)) {
+            (Some(adopted), _) => (adopted.bytes_max, 0),
+            (None, Some(quota)) => (quota.bytes_max, quota.elsewhere_bytes),
+            (None, None) => return None,
+        };
+        let here_bytes = self
             .spaces
             .get(&name.namespace)
             .map_or(0, |space| space.bytes.saturating_sub(space.ids.get(id).copied().unwrap_or(0)));
-        match self.adopted.get(&name.namespace) {
-            Some(AdoptedNamespace { bytes_max, .. })
-                if *bytes_max > 0 && bytes.saturating_add(content) > *bytes_max =>
-            {
-                Err(Code::QuotaExceeded)
-            }
-            _ => Ok(()),
-        }
+        Some(Fill { bytes_max, here_bytes, elsewhere_bytes })
+    }
+
+    /// Why an object of this name and content exceeds the limit of its namespace.
+    pub(crate) fn over_limit(&self, name: &Name, id: &ObjectId, content: u64) -> Option<Failure> {
+        let fill = self.fill(name, id).filter(|fill| fill.is_exceeded_by(content))?;
+        let Fill { bytes_max, here_bytes, elsewhere_bytes } = fill;
+        let (namespace, used_bytes) = (&name.namespace, fill.used_bytes());
+        let where_it_is = match name.is_pooled() {
+            true => format!(
+                ": {here_bytes} on this node, and {elsewhere_bytes} on other nodes, as they said \
+                 last"
+            ),
+            false => String::new(),
+        };
+        let detail = format!(
+            "the objects in the namespace {namespace} may have {bytes_max} bytes together, and \
+             have {used_bytes}{where_it_is}"
+        );
+        let left_bytes = bytes_max.saturating_sub(used_bytes);
+        let failure = Failure::of(Code::QuotaExceeded).with_amounts(content, left_bytes);
+        Some(failure.with_detail(detail))
+    }
+
+    /// When the pool daemon is to be told what is in namespaces that are limited.
+    pub(crate) fn usage_due_ms(&self) -> Option<u64> {
+        self.quotas.due_ms()
+    }
+
+    /// What it is to be told now.
+    pub(crate) fn take_usage(&mut self, now_ms: u64) -> Vec<(String, u64)> {
+        let spaces = &self.spaces;
+        self.quotas.take_news(now_ms, |name| spaces.get(name).map_or(0, |space| space.bytes))
     }
 
     /// Ends what the client has adopted; what is in it.

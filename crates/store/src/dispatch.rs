@@ -106,6 +106,7 @@ impl<D: Directory> Store<D> {
         self.go_on();
         self.end_settles();
         self.end_overdue_adoptions();
+        self.tell_usage();
         self.end_pending();
         self.end_vouching();
         self.expire();
@@ -124,8 +125,9 @@ impl<D: Directory> Store<D> {
         }
         let expiry = self.objects.expiries.first().map(|(at_ms, ..)| *at_ms);
         let dues = [self.objects.deferred_frees.due_ms(), self.objects.deferred_deletes.due_ms()];
-        let others = [self.sessions.waits.next_deadline(), expiry, self.seat.next_deadline()];
-        others.into_iter().chain(dues).flatten().min()
+        let seat = [self.seat.next_deadline(), self.usage_due_ms()];
+        let others = [self.sessions.waits.next_deadline(), expiry];
+        others.into_iter().chain(seat).chain(dues).flatten().min()
     }
 
     fn submit(

@@ -1,7 +1,9 @@
 //! The properties that only some objects have: a name, a time to live, members, holders.
 
 use plasmon_proto::Attributes;
-use plasmon_proto::object::Policy;
+use plasmon_proto::object::{ObjectMeta, Policy};
+
+use crate::content::content_bytes;
 
 /// The rarer properties of one object in memory, kept beside its record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -39,6 +41,15 @@ impl Extras {
     /// By which policy it is treated, when this is its own.
     pub(crate) fn policy(&self, own: Policy) -> Policy {
         self.pool_policy.unwrap_or(own)
+    }
+
+    /// How many bytes count in its namespace. A copy in a pool that may be evicted, because the
+    /// object is kept elsewhere, counts none: it takes no room that is wanted for anything else.
+    pub(crate) fn counted_bytes(&self, meta: &ObjectMeta) -> u64 {
+        let is_of_another_node = self.attributes.pool.is_some_and(|pool| pool.origin.is_some());
+        let is_cache = self.policy(meta.traits.policy) != Policy::Keep
+            && (is_of_another_node || self.pool_policy.is_some());
+        if is_cache { 0 } else { content_bytes(&meta.sizes) }
     }
 
     /// The form in which it is kept: not at all where there is nothing.

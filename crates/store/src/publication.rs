@@ -5,6 +5,7 @@ use plasmon_proto::object::{Level, Sizes};
 use plasmon_proto::{Attributes, ObjectId, ObjectState, Policy};
 
 use crate::clients::Clients;
+use crate::content::content_bytes;
 use crate::effect::Effect;
 use crate::extras::Extras;
 use crate::objects::Objects;
@@ -74,7 +75,7 @@ impl<D: Directory> Store<D> {
         self.objects.hold_members(&mut self.sessions.clients, &attributes.members);
         let name = attributes.name.as_ref();
         if let Some(name) = name {
-            self.sessions.adoptions.add_object(name, id, &sizes);
+            self.sessions.adoptions.add_object(name, id, content_bytes(&sizes));
         }
         self.notify(Announcement { id, state: ObjectState::Sealed, sizes, name });
     }

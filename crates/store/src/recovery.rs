@@ -178,8 +178,11 @@ impl<D: Directory> Store<D> {
         } else {
             self.recover_homed(&object.id, &object.attributes);
             self.objects.visible += 1;
-            if let Some(name) = &object.attributes.name {
-                self.sessions.adoptions.add_object(name, object.id, &object.meta.sizes);
+            if let (Some(name), Some(extras)) =
+                (&object.attributes.name, self.objects.extras_of(record))
+            {
+                let bytes = extras.counted_bytes(&object.meta);
+                self.sessions.adoptions.add_object(name, object.id, bytes);
             }
         }
     }
@@ -209,7 +212,8 @@ impl<D: Directory> Store<D> {
             composites.push(extras.attributes.members.clone());
             self.recover_homed(&object.id, &extras.attributes);
             if let Some(name) = &extras.attributes.name {
-                self.sessions.adoptions.add_object(name, object.id, &object.meta.sizes);
+                let bytes = extras.counted_bytes(&object.meta);
+                self.sessions.adoptions.add_object(name, object.id, bytes);
             }
             let spilled = SpilledObject {
                 serial: object.serial,

@@ -14,6 +14,7 @@
 //!  a client creates what has a copy     Verify ──► Drop of the copy, Verified  (verification.rs)
 //!  a client adopts a namespace          Adopt ──► Answer                       (adopting.rs)
 //!  a namespace has ended                Namespace ──► Delete of what is here   (sweeping.rs)
+//!  a namespace is limited               Quota ──► Usage, of what is here       (usage.rs)
 //!  a copy goes, for whatever reason     Ended                                  (copies.rs)
 //! ```
 //!
@@ -45,6 +46,7 @@ mod settling;
 mod sweep;
 mod sweeping;
 mod uncommitted;
+mod usage;
 mod verification;
 mod vouch;
 

@@ -143,7 +143,7 @@ static void a_namespace_of_the_pool(const plasmon_store *b, const char *socket) 
 
     check(plasmon_adopt(parent, "@run", 0), "adopt");
     assert(plasmon_adopt(b, "@run", 0) == PLASMON_EXISTS);
-    assert(plasmon_adopt(parent, "@other", 7) == PLASMON_UNSUPPORTED);
+    check(plasmon_adopt(parent, "@run", 1 << 30), "limit");
     id = put(b, "@run:part", 2);
     check(plasmon_store_disconnect(parent), "disconnect");
     for (tries = 0; is_there && tries < 600; tries++) {

@@ -252,8 +252,11 @@ impl Client {
     /// daemon runs, the objects stay.
     ///
     /// A namespace of a pool, such as `@app-1`, is adopted on all nodes: its objects are deleted
-    /// everywhere, also when this machine dies. It has no limit of bytes. This waits until all live
-    /// nodes know it, for some seconds at most, and fails with [`Code::Unreachable`] otherwise.
+    /// everywhere, also when this machine dies. This waits until all live nodes know it, and its
+    /// limit, for some seconds at most, and fails with [`Code::Unreachable`] otherwise. The limit
+    /// is of all nodes together: each copy that is kept counts, and caches do not. A node knows
+    /// what the others have with a delay of about a second, so together they may exceed the limit
+    /// by what they put in that time.
     pub fn adopt(&self, namespace: &str, bytes_max: u64) -> Result<()> {
         self.here()?.adopt(namespace, bytes_max)
     }

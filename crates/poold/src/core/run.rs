@@ -391,6 +391,7 @@ impl Core {
             membership::Event::Waiting(slots) => self.set_waiting(slots),
             membership::Event::Map(map) => return self.map(map),
             membership::Event::Adoptions(known) => self.know_adoptions(known),
+            membership::Event::Usage(usage) => self.know_usage(usage),
             membership::Event::AdoptionAnswered { number, result } => {
                 self.adoption_answered(number, result);
             }

@@ -4,6 +4,7 @@
 //!   Adopt ──► the key, made or changed in a transaction ──► every live node has seen it ──► Answer
 //!   Orphaned ──► the key says that the adoption has ended
 //!   Progress ──► the key `swept` of this node
+//!   Usage ──► the key `usage` of this node
 //! ```
 //!
 //! A node that has not seen that a namespace was adopted again would delete its new objects, so an
@@ -44,7 +45,8 @@ impl Leadership {
         for ask in overdue {
             let map = view.as_ref().and_then(|view| Some((view, view.map.as_ref()?)));
             let refusal = map.map(|(view, seen)| {
-                step(view, &seen.map, &ask.namespace, self.adopter(ask.session))
+                let own = self.adopter(ask.session);
+                step(view, &seen.map, &ask.namespace, own, ask.bytes_max)
             });
             let result = match refusal {
                 Some(Step::Answer(result)) => result,
@@ -77,7 +79,7 @@ impl Leadership {
                 continue;
             }
             let own = self.adopter(ask.session);
-            match step(view, &seen.map, &ask.namespace, own) {
+            match step(view, &seen.map, &ask.namespace, own, ask.bytes_max) {
                 Step::Wait(_) => {}
                 Step::Answer(result) => {
                     let is_this = |it: &AdoptionAsk| it.number == ask.number;
@@ -87,7 +89,8 @@ impl Leadership {
                 Step::Write(revision) => {
                     let key = self.keys.of_namespace(&ask.namespace);
                     let as_seen = [Condition::Written(key.clone(), revision)];
-                    let value = adoptions::encode(&Adoption::Adopted(own));
+                    let adopted = Adoption::Adopted { by: own, bytes_max: ask.bytes_max };
+                    let value = adoptions::encode(&adopted);
                     let put = [Operation::Put(key, value, None)];
                     let revision = self.etcd.transact(&as_seen, &put)?.revision;
                     self.wait_for_view(view, revision);
@@ -119,8 +122,8 @@ impl Leadership {
         let orphaned = self.shared.look(|state| state.adoptions.orphaned.clone());
         let (mut over, mut ended) = (Vec::new(), Vec::new());
         for ((namespace, session), after) in orphaned {
-            let own = Adoption::Adopted(self.adopter(session));
-            match view.adoptions.get(&namespace).filter(|seen| seen.adoption == own) {
+            let own = Some(self.adopter(session));
+            match view.adoptions.get(&namespace).filter(|seen| seen.adoption.adopter() == own) {
                 Some(seen) => ended.push((namespace, seen.revision)),
                 // What its store was told may not be seen here yet.
                 None if view.revision >= after => over.push((namespace, session)),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use plasmon_cluster::{Map, Slot};
 use plasmon_membership::adoption_news::KnownAdoptions;
+use plasmon_membership::usage::UsageByLife;
 use plasmon_proto::pool_adoption::AdoptionRefusal;
 
 /// What happened.
@@ -27,6 +28,8 @@ pub enum Event {
     /// What is known of adopted namespaces, newer than all before. It comes before every map that
     /// is as new.
     Adoptions(KnownAdoptions),
+    /// What nodes have of namespaces that are limited, this node among them.
+    Usage(Arc<UsageByLife>),
     /// An adoption is decided about.
     AdoptionAnswered {
         /// What it was asked with.

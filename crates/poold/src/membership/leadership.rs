@@ -23,6 +23,7 @@ use plasmon_membership::commands::{self, Entry, Order};
 use plasmon_membership::drains;
 use plasmon_membership::keys::{Key, Keys, Life};
 use plasmon_membership::reports::{self, Reports};
+use plasmon_membership::usage::UsageReports;
 use plasmon_membership::view::{SeenMap, View};
 
 /// The wait after a call that failed, or whose effect is not seen yet.
@@ -61,6 +62,8 @@ pub(crate) struct Leadership {
     pub(crate) boot: u64,
     /// The same, of namespaces that have ended.
     pub(crate) progress_reported: Option<(LeaseId, Progress)>,
+    /// The same, of what the store has of namespaces that are limited.
+    pub(crate) usage: UsageReports,
     /// The same, of peers that the node does not reach.
     pub(crate) suspects_reported: Option<(LeaseId, Vec<Suspect>)>,
 }
@@ -96,6 +99,7 @@ impl Leadership {
         self.report(&view, lease)?;
         self.report_drains(lease)?;
         self.report_suspects(lease)?;
+        let usage = self.report_usage(&view, lease)?;
         let adoptions = self.serve_adoptions(&view, lease)?;
         let time = match view.leading {
             None => self.campaign(&view, lease),
@@ -107,7 +111,7 @@ impl Leadership {
                 Ok(REST)
             }
         }?;
-        Ok(adoptions.map_or(time, |adoptions| time.min(adoptions)))
+        Ok(usage.into_iter().chain(adoptions).fold(time, Duration::min))
     }
 
     fn campaign(&mut self, view: &View, lease: LeaseId) -> Result<Duration, Error> {

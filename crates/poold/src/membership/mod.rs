@@ -26,6 +26,7 @@ mod fencing;
 mod leadership;
 mod lease;
 mod shared;
+mod usage;
 mod watch;
 
 use std::collections::BTreeMap;
@@ -37,6 +38,7 @@ use plasmon_cluster::adoption::Progress;
 use plasmon_cluster::node::BadMember;
 use plasmon_cluster::{DrainReport, Epoch, GroupNo, Member, NodeUuid, ProtocolRange, Suspect};
 use plasmon_etcd::{Client, Condition, Operation, Options};
+use plasmon_membership::usage::UsageReports;
 use plasmon_membership::{BadClusterName, Key, Keys, Life, Snapshot, reports};
 
 use self::adoption_wishes::{AdoptionAsk, WITHIN_MS};
@@ -177,6 +179,7 @@ impl Membership {
             refused: BTreeMap::new(),
             boot: settings.boot,
             progress_reported: None,
+            usage: UsageReports::default(),
             suspects_reported: None,
         };
         let (holder_thread, threads) = (None, Vec::new());
@@ -230,13 +233,19 @@ impl Membership {
         self.shared.change(|state| state.has_stopped = true);
     }
 
-    /// A client of this node's store adopts a namespace; answered with
+    /// A client of this node's store adopts a namespace, with this limit, 0 for none; answered with
     /// [`Event::AdoptionAnswered`].
-    pub fn adopt(&self, number: u64, namespace: String, session: u64) {
+    pub fn adopt(&self, number: u64, namespace: String, session: u64, bytes_max: u64) {
         let until_ms = now_ms().saturating_add(WITHIN_MS);
         let after = self.shared.adoptions_told();
-        let ask = AdoptionAsk { number, namespace, session, after, until_ms };
-        self.shared.change(|state| state.adoptions.asks.push(ask));
+        let ask = AdoptionAsk { number, namespace, session, bytes_max, after, until_ms };
+        self.shared.change(|state| state.adoptions.ask(ask));
+    }
+
+    /// What this node's store has of a namespace that is limited.
+    pub fn used(&self, namespace: String, bytes: u64) {
+        let after = self.shared.adoptions_told();
+        self.shared.change(|state| state.adoptions.usage.insert(namespace, (bytes, after)));
     }
 
     /// A session of this node's store that had adopted a namespace has ended.

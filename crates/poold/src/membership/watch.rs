@@ -10,6 +10,7 @@ use plasmon_etcd::{Change, Client, Error, Seen};
 use super::event::Event;
 use super::shared::Shared;
 use plasmon_membership::keys::{Keys, Life};
+use plasmon_membership::usage::UsageByLife;
 use plasmon_membership::view::{SeenAdoption, View};
 
 /// The wait after a call that failed.
@@ -32,6 +33,7 @@ pub(crate) struct Told {
     bad_map: Option<String>,
     is_other_cluster: bool,
     adoptions: Option<Arc<BTreeMap<String, SeenAdoption>>>,
+    usage: Arc<UsageByLife>,
     waiting: BTreeSet<Slot>,
 }
 
@@ -109,6 +111,10 @@ impl Watcher {
         if told.as_ref().is_none_or(|told| !Arc::ptr_eq(told, &view.adoptions)) {
             *told = Some(view.adoptions.clone());
             self.shared.tell_adoptions(view);
+        }
+        if self.told.usage != view.usage {
+            self.told.usage = view.usage.clone();
+            self.shared.tell(Event::Usage(view.usage.clone()));
         }
     }
 

@@ -2,11 +2,12 @@
 
 use plasmon_proto::message::{Failure, Range, Reply};
 use plasmon_proto::object::{ObjectMeta, Sizes};
-use plasmon_proto::{Attributes, Code, ObjectId, Policy};
+use plasmon_proto::{Attributes, Code, Name, ObjectId, Policy};
 
 use super::{Construction, Stage};
 use crate::asker::Asker;
 use crate::clients::NO_OWNER;
+use crate::content::content_bytes;
 use crate::effect::Effect;
 use crate::event::{ClientNo, Ticket};
 use crate::extras::Extras;
@@ -28,6 +29,7 @@ impl<D: Directory> Store<D> {
         if self.seal_goes_on(client, request, &id) || self.commit_goes_on(client, request, &id) {
             return;
         }
+        let name = attributes.as_ref().and_then(|attributes| attributes.name.clone());
         match self.check_seal(client, &id, &target, attributes) {
             Ok((range, attributes, true)) => {
                 let (ticket, asked) = (self.ticket(), self.sessions.asked(client, request));
@@ -46,7 +48,12 @@ impl<D: Directory> Store<D> {
                 }
                 self.reply(client, request, Reply::Done);
             }
-            Err(code) => self.fail(client, request, refusal(code, target)),
+            Err(code) => {
+                let creating = self.objects.pending_objects.get(&id);
+                let sizes = creating.map(|creating| creating.sizes).unwrap_or_default();
+                let failure = self.refusal(code, &target, name.as_ref(), &sizes);
+                self.fail(client, request, failure);
+            }
         }
     }
 
@@ -144,7 +151,7 @@ impl<D: Directory> Store<D> {
             let detail = "the object is still mapped for writing";
             Reply::Failed(Failure::of(Code::InUse).with_id(target).with_detail(detail))
         } else if let Err(code) = allowed {
-            Reply::Failed(refusal(code, target))
+            Reply::Failed(self.refusal(code, &target, attributes.name.as_ref(), &sizes))
         } else {
             self.finish_seal(&id, &target, *attributes);
             if self.awaits_commit(&target) {
@@ -255,23 +262,34 @@ impl<D: Directory> Store<D> {
         }
         match (reason, landed) {
             (Some(reason), _) => self.withhold_new(id, record, reason),
-            (None, Some(_)) => self.announce_landed(id, sizes, &attributes),
+            (None, Some(_)) => self.announce_landed(id, record),
             (None, None) => {
                 self.announce_sealed(*id, sizes, &attributes);
                 self.commit_homed(id);
             }
         }
     }
-}
 
-/// Why an object is not sealed.
-fn refusal(code: Code, id: ObjectId) -> Failure {
-    let failure = Failure::of(code).with_id(id);
-    if code != Code::Cancelled {
-        return failure;
+    /// Why an object is not sealed.
+    pub(crate) fn refusal(
+        &self,
+        code: Code,
+        id: &ObjectId,
+        name: Option<&Name>,
+        sizes: &Sizes,
+    ) -> Failure {
+        let failure = Failure::of(code);
+        let failure = match (code, name) {
+            (Code::Cancelled, _) => failure.with_detail(
+                "the program that had adopted its namespace has ended, and nothing is put there \
+                 until a program adopts it again",
+            ),
+            (Code::QuotaExceeded, Some(name)) => {
+                let adoptions = &self.sessions.adoptions;
+                adoptions.over_limit(name, id, content_bytes(sizes)).unwrap_or(failure)
+            }
+            _ => failure,
+        };
+        failure.with_id(*id)
     }
-    failure.with_detail(
-        "the program that had adopted its namespace has ended, and nothing is put there until a \
-         program adopts it again",
-    )
 }

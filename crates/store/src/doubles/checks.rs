@@ -260,15 +260,14 @@ impl Store<TestDirectory> {
             };
             let mut there = BTreeMap::new();
             for (_, entry, visible) in self.objects.directory.entries() {
-                let name =
-                    self.objects.extras_of(entry.record).and_then(|it| it.attributes.name.as_ref());
-                if visible && within(name) {
-                    there.insert(entry.id, content_bytes(&entry.meta.sizes));
+                let Some(extras) = self.objects.extras_of(entry.record) else { continue };
+                if visible && within(extras.attributes.name.as_ref()) {
+                    there.insert(entry.id, extras.counted_bytes(&entry.meta));
                 }
             }
             for (id, spilled) in self.objects.tier.from(0) {
                 if within(spilled.extras.attributes.name.as_ref()) {
-                    there.insert(*id, content_bytes(&spilled.meta.sizes));
+                    there.insert(*id, spilled.extras.counted_bytes(&spilled.meta));
                 }
             }
             let known = self.sessions.adoptions.spaces().get(namespace);

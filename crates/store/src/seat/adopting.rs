@@ -23,22 +23,17 @@ impl<D: Directory> Store<D> {
         bytes_max: u64,
     ) {
         let Some(session) = self.session_of(client) else { return };
-        let failure = match self.check_adoption(&namespace, session, bytes_max) {
-            Ok(()) => return self.ask_adoption(client, request, namespace, Wish::Adopt),
-            Err(failure) => failure,
-        };
-        self.fail(client, request, failure);
+        match self.check_adoption(&namespace, session) {
+            Ok(()) => self.ask_adoption(client, request, namespace, Wish::Adopt, bytes_max),
+            Err(failure) => self.fail(client, request, failure),
+        }
     }
 
     /// Whether the session may ask the pool for the namespace. It may also if it has it: perhaps
-    /// not every node knows that yet.
-    fn check_adoption(&self, namespace: &str, session: u64, bytes_max: u64) -> Result<(), Failure> {
+    /// not every node knows that yet, or it has another limit.
+    fn check_adoption(&self, namespace: &str, session: u64) -> Result<(), Failure> {
         if !self.config.pool {
             return Err(no_pool());
-        }
-        if bytes_max > 0 {
-            let detail = "a namespace of a pool has no limit of bytes: adopt it without one";
-            return Err(Failure::of(Code::Unsupported).with_detail(detail));
         }
         if namespace.chars().eq([POOLED_PREFIX]) {
             let detail = "the default namespace of the pool cannot be adopted: adopt one that has \
@@ -71,10 +66,17 @@ impl<D: Directory> Store<D> {
             return self.fail(client, request, not_adopted());
         }
         self.call_adoption(AdoptionCall::Orphaned { namespace: namespace.clone(), session });
-        self.ask_adoption(client, request, namespace, Wish::End);
+        self.ask_adoption(client, request, namespace, Wish::End, 0);
     }
 
-    fn ask_adoption(&mut self, client: ClientNo, request: u64, namespace: String, wish: Wish) {
+    fn ask_adoption(
+        &mut self,
+        client: ClientNo,
+        request: u64,
+        namespace: String,
+        wish: Wish,
+        bytes_max: u64,
+    ) {
         let (Some(asker), Some(session)) =
             (self.sessions.clients.asker(client), self.session_of(client))
         else {
@@ -87,12 +89,13 @@ impl<D: Directory> Store<D> {
             namespace: namespace.clone(),
             session,
             wish,
+            bytes_max,
             deadline_ms,
         };
         let number = self.seat.namespaces.ask(waiting);
         self.seat.await_agent(self.now_ms);
         if wish == Wish::Adopt {
-            self.call_adoption(AdoptionCall::Adopt { number, namespace, session });
+            self.call_adoption(AdoptionCall::adopt(number, namespace, session, bytes_max));
         }
     }
 
@@ -114,10 +117,8 @@ impl<D: Directory> Store<D> {
         let requests = self.seat.namespaces.requests();
         let calls: Vec<AdoptionCall> = requests
             .filter(|(_, it)| it.wish == Wish::Adopt)
-            .map(|(number, it)| AdoptionCall::Adopt {
-                number,
-                namespace: it.namespace.clone(),
-                session: it.session,
+            .map(|(number, it)| {
+                AdoptionCall::adopt(number, it.namespace.clone(), it.session, it.bytes_max)
             })
             .collect();
         calls.into_iter().for_each(|call| self.call_adoption(call));
@@ -145,10 +146,15 @@ impl<D: Directory> Store<D> {
                 AdoptionTold::Revision(revision) => {
                     if let Some(named) = self.seat.namespaces.told_all(revision) {
                         self.sessions.adoptions.pool.retain(&named);
+                        self.sessions.adoptions.quotas.retain(&named);
                     }
                     self.sessions.adoptions.pool.is_dirty = true;
                 }
                 AdoptionTold::Answer { number, result } => self.adoption_answered(number, result),
+                AdoptionTold::Quota { namespace, bytes_max, elsewhere_bytes } => {
+                    let quotas = &mut self.sessions.adoptions.quotas;
+                    quotas.set(namespace, bytes_max, elsewhere_bytes);
+                }
             }
         }
         for ended in self.seat.namespaces.take_ended() {
@@ -166,6 +172,7 @@ impl<D: Directory> Store<D> {
         let is_orphan = self.seat.namespaces.set(&namespace, state, life);
         let is_ended = state == NamespaceState::Ended;
         self.sessions.adoptions.pool.set_ended(&namespace, is_ended);
+        self.sessions.adoptions.quotas.remove(&namespace);
         if let (NamespaceState::AdoptedHere(session), true) = (state, is_orphan) {
             self.call_adoption(AdoptionCall::Orphaned { namespace, session });
         }

@@ -117,6 +117,9 @@ impl<D: Directory> Store<D> {
         self.check_maker(target, sizes, Traits::default())?;
         attributes.check().map_err(|_| failed(Code::BadRequest))?;
         self.check_pooled(target, attributes).map_err(failed)?;
+        self.sessions
+            .check_name(target, attributes, sizes)
+            .map_err(|code| self.refusal(code, target, attributes.name.as_ref(), sizes))?;
         let is_free = self.objects.is_free(target) && self.seat.withheld(target).is_none();
         if is_free { Ok(()) } else { Err(failed(Code::Exists)) }
     }

@@ -1,9 +1,9 @@
 //! The copies of pooled objects that are here.
 
 use plasmon_proto::message::{Failure, Reply};
-use plasmon_proto::object::{PoolAttributes, Sizes};
+use plasmon_proto::object::PoolAttributes;
 use plasmon_proto::pool::{Birth, Call, Origin, Refusal};
-use plasmon_proto::{Attributes, ObjectId, ObjectState, Policy};
+use plasmon_proto::{ObjectId, ObjectState, Policy};
 
 use super::{Reason, Withheld, not_the_agent};
 use crate::effect::Effect;
@@ -118,6 +118,7 @@ impl<D: Directory> Store<D> {
             }
             None => return,
         }
+        self.recount(id);
         self.call(Call::Kept { id: *id, birth });
     }
 
@@ -132,8 +133,9 @@ impl<D: Directory> Store<D> {
                     spilled.extras.pool_policy = Some(Policy::Cache);
                 }
             }
-            None => {}
+            None => return,
         }
+        self.recount(id);
     }
 
     /// From now on the pool has this policy for a copy.
@@ -171,10 +173,8 @@ impl<D: Directory> Store<D> {
     }
 
     /// A copy of another node is here: the object is not new, so subscribers are not told.
-    pub(crate) fn announce_landed(&mut self, id: &ObjectId, sizes: Sizes, attributes: &Attributes) {
-        if let Some(name) = &attributes.name {
-            self.sessions.adoptions.add_object(name, *id, &sizes);
-        }
+    pub(crate) fn announce_landed(&mut self, id: &ObjectId, record: u32) {
+        self.remember_name(&self.objects.entry(record));
         self.notify_waiters(id, ObjectState::Sealed);
     }
 
@@ -201,10 +201,7 @@ impl<D: Directory> Store<D> {
         let Some(Withheld { record, .. }) = self.seat.withheld.remove(id) else { return };
         let entry = self.objects.entry(record);
         self.objects.show(&entry);
-        let extras = self.objects.extras_of(record);
-        if let Some(name) = extras.and_then(|extras| extras.attributes.name.clone()) {
-            self.sessions.adoptions.add_object(&name, *id, &entry.meta.sizes);
-        }
+        self.remember_name(&entry);
         self.notify_waiters(id, ObjectState::Sealed);
     }
 
@@ -226,6 +223,15 @@ impl<D: Directory> Store<D> {
         // Also to an agent that is being told what is here: it may have been told of this one.
         if let (Some(agent), Some(birth)) = (self.seat.agent, self.birth(id, pool)) {
             self.out.push(Effect::Call(agent, Call::Ended { id: *id, birth }));
+        }
+    }
+
+    /// A copy is shown: it counts in its namespace.
+    fn remember_name(&mut self, entry: &Entry) {
+        let Some(extras) = self.objects.extras_of(entry.record) else { return };
+        if let Some(name) = &extras.attributes.name {
+            let bytes = extras.counted_bytes(&entry.meta);
+            self.sessions.adoptions.add_object(name, entry.id, bytes);
         }
     }
 

@@ -57,6 +57,8 @@ pub(crate) struct AdoptionRequest {
     pub(crate) namespace: String,
     pub(crate) session: u64,
     pub(crate) wish: Wish,
+    /// Of one that adopts; 0 for no limit.
+    pub(crate) bytes_max: u64,
     pub(crate) deadline_ms: u64,
 }
 

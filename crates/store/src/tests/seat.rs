@@ -5,6 +5,7 @@ mod composites;
 mod describing;
 mod homed;
 mod listing;
+mod quotas;
 
 use plasmon_proto::message::{Landing, Reply, Request};
 use plasmon_proto::object::{Durability, PoolAttributes, Traits};

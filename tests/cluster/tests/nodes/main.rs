@@ -20,6 +20,7 @@ mod notices;
 mod operator;
 mod pairs;
 mod partitions;
+mod quotas;
 mod regions;
 mod relay;
 mod relayed;

@@ -195,7 +195,7 @@ impl World {
         let is_there = self.adopter_of(adopter.at, adopter.client) == adopter;
         // Its node may have been given up since.
         let written = self.etcd.adoptions.view.adoptions.get(name).map(|seen| seen.adoption);
-        if !matches!(written, Some(Adoption::Adopted(it)) if it.session == adopter.session) {
+        if !matches!(written, Some(Adoption::Adopted { by, .. }) if by.session == adopter.session) {
             return Ok(());
         }
         let Some(namespace) = self.adoptions.namespaces.get_mut(name) else { return Ok(()) };
@@ -324,8 +324,8 @@ impl World {
         let mut late = Vec::new();
         for (name, namespace) in &self.adoptions.namespaces {
             match self.etcd.adoptions.view.adoptions.get(name).map(|seen| seen.adoption) {
-                Some(Adoption::Adopted(adopter)) => {
-                    return Err(format!("{name} has an adopter that is gone: {adopter:?}"));
+                Some(Adoption::Adopted { by, .. }) => {
+                    return Err(format!("{name} has an adopter that is gone: {by:?}"));
                 }
                 Some(Adoption::Ended) => {}
                 None => continue,

@@ -88,6 +88,7 @@ struct Ask {
     number: u64,
     namespace: String,
     session: u64,
+    bytes_max: u64,
     /// What was known in this revision counts: the client may know it.
     after: i64,
     until: Mono,
@@ -166,7 +167,12 @@ impl World {
         let after = adopting.told_revision;
         match call {
             AdoptionCall::Adopt { number, namespace, session } => {
-                adopting.asks.push(Ask { number, namespace, session, after, until });
+                let bytes_max = 0;
+                adopting.asks.push(Ask { number, namespace, session, bytes_max, after, until });
+            }
+            // No client here limits a namespace.
+            AdoptionCall::AdoptWithin { .. } | AdoptionCall::Usage { .. } => {
+                return Err(format!("a limit that no client has asked for: {call:?}"));
             }
             AdoptionCall::Orphaned { .. } if is_forgotten => {}
             AdoptionCall::Orphaned { namespace, session } => {
@@ -224,7 +230,7 @@ impl World {
     fn next_step(&self, at: usize, ask: &Ask) -> Option<Step> {
         let view = &self.machines[at].agent.as_ref()?.adopting.view;
         let map = &view.map.as_ref()?.map;
-        Some(step(view, map, &ask.namespace, self.adopter(at, ask.session)))
+        Some(step(view, map, &ask.namespace, self.adopter(at, ask.session), ask.bytes_max))
     }
 
     /// Says how far the store of this machine is.
@@ -251,8 +257,8 @@ impl World {
         let Adopting { view, orphaned, .. } = &agent.adopting;
         let (mut over, mut ended) = (Vec::new(), Vec::new());
         for ((namespace, session), after) in orphaned {
-            let own = Adoption::Adopted(self.adopter(at, *session));
-            match view.adoptions.get(namespace).filter(|seen| seen.adoption == own) {
+            let own = Some(self.adopter(at, *session));
+            match view.adoptions.get(namespace).filter(|seen| seen.adoption.adopter() == own) {
                 Some(seen) => ended.push((namespace.clone(), seen.revision)),
                 None if view.revision >= *after => over.push((namespace.clone(), *session)),
                 None => {}
@@ -284,7 +290,8 @@ impl World {
                     self.tell_adoptions(at, vec![AdoptionTold::Answer { number, result }]);
                 }
                 Some(Step::Write(revision)) => {
-                    let own = Adoption::Adopted(self.adopter(at, ask.session));
+                    let by = self.adopter(at, ask.session);
+                    let own = Adoption::Adopted { by, bytes_max: ask.bytes_max };
                     let seen = [(ask.namespace, revision)];
                     let revision = self.etcd.adoptions.write(own, &seen);
                     return self.wait_for(at, revision);

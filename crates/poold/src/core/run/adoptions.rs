@@ -1,8 +1,11 @@
 //! What the store and etcd say of namespaces that programs adopt.
 
+use std::sync::Arc;
+
 use plasmon_cluster::NodeUuid;
 use plasmon_cluster::adoption::Progress;
 use plasmon_membership::adoption_news::KnownAdoptions;
+use plasmon_membership::usage::UsageByLife;
 use plasmon_proto::pool_adoption::{AdoptionCall, AdoptionRefusal, AdoptionTold};
 
 use super::Core;
@@ -12,8 +15,12 @@ impl Core {
     pub(super) fn adoption(&self, call: AdoptionCall) {
         match call {
             AdoptionCall::Adopt { number, namespace, session } => {
-                self.membership.adopt(number, namespace, session);
+                self.membership.adopt(number, namespace, session, 0);
             }
+            AdoptionCall::AdoptWithin { number, namespace, session, bytes_max } => {
+                self.membership.adopt(number, namespace, session, bytes_max);
+            }
+            AdoptionCall::Usage { namespace, bytes } => self.membership.used(namespace, bytes),
             AdoptionCall::Orphaned { namespace, session } => {
                 self.membership.orphaned(namespace, session);
             }
@@ -35,6 +42,12 @@ impl Core {
     /// Something is known of namespaces.
     pub(super) fn know_adoptions(&mut self, known: KnownAdoptions) {
         let news = self.adoptions.know(known, self.here());
+        self.store.tell_adoptions(news);
+    }
+
+    /// Other figures of nodes are known. The store goes by the last ones until there are others.
+    pub(super) fn know_usage(&mut self, usage: Arc<UsageByLife>) {
+        let news = self.adoptions.know_usage(usage, self.membership.uuid());
         self.store.tell_adoptions(news);
     }
 

@@ -30,13 +30,13 @@ fn orphaned(session: u64) -> AdoptionCall {
 }
 
 impl World {
-    fn tell_adoptions(&mut self, agent: ClientNo, told: impl Into<Vec<AdoptionTold>>) {
+    pub(super) fn tell_adoptions(&mut self, agent: ClientNo, told: impl Into<Vec<AdoptionTold>>) {
         let told = told.into();
         assert_eq!(self.ask(agent, Request::TellAdoptions { told }), Reply::Done);
     }
 
     /// What the agent was told of namespaces since the last look.
-    fn adoption_calls(&mut self) -> Vec<AdoptionCall> {
+    pub(super) fn adoption_calls(&mut self) -> Vec<AdoptionCall> {
         let mut calls = Vec::new();
         self.effects.retain(|effect| match effect {
             Effect::CallAdoption(_, call) => {
@@ -71,7 +71,7 @@ impl World {
         self.ask(client, Request::Abort { id: put.id });
     }
 
-    fn failure_of(&mut self, client: ClientNo, number: u64) -> Failure {
+    pub(super) fn failure_of(&mut self, client: ClientNo, number: u64) -> Failure {
         match self.answer_to(client, number) {
             Some(Reply::Failed(failure)) => failure,
             other => panic!("{other:?}"),
@@ -169,8 +169,6 @@ fn requests_that_no_pool_can_serve_are_refused_at_once() {
     let mut world = World::new(config());
     let agent = world.agent(1);
     let client = world.connect(2);
-    let limited = Request::Adopt { namespace: "@prod".to_owned(), bytes_max: 1 };
-    assert_eq!(world.ask_for_failure(client, limited).code, Code::Unsupported);
     assert_eq!(world.ask_for_failure(client, adopt("@")).code, Code::BadRequest);
     let told = vec![AdoptionTold::Revision(1)];
     let tell = Request::TellAdoptions { told };
@@ -184,7 +182,10 @@ fn requests_that_no_pool_can_serve_are_refused_at_once() {
 
     let mut alone = World::new(Config::new(16 * MIB));
     let client = alone.connect(2);
-    assert_eq!(alone.ask_for_failure(client, adopt("@prod")).code, Code::Unsupported);
+    let limited = Request::Adopt { namespace: "@prod".to_owned(), bytes_max: 1 };
+    for request in [adopt("@prod"), limited] {
+        assert_eq!(alone.ask_for_failure(client, request).code, Code::Unsupported);
+    }
 }
 
 #[test]
