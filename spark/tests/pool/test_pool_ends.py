@@ -45,18 +45,36 @@ def test_a_killed_driver_leaves_nothing_and_harms_no_other(line: str, tmp_path: 
 
 
 @pytest.mark.slow
-def test_a_quota_is_refused_on_a_pool(line: str, tmp_path: Path) -> None:
-    """No store knows what an application has on all nodes."""
-    with pool_spark(line) as spark, row("quota refused", line) as made:
-        settings = {"spark_plasmon_quota_bytes": "20m"}
-        words = ("faults.py", "fill", str(tmp_path))
-        outcome = spark.run(spark.cluster.master, *words, **settings)
-        assert outcome.code != 0
-        said = next(
-            text for text in outcome.log.splitlines() if "spark.plasmon.quota.bytes" in text
-        )
-        made.outcome = "refused"
-        assert "pool" in said, said
+def test_a_quota_on_a_pool_stops_its_application_and_no_other(line: str, tmp_path: Path) -> None:
+    """A map task writes 10 MB, and at least two of the six run on one machine."""
+    with pool_spark(line, cores=2) as spark, row("quota used up", line) as made:
+        folders = [tmp_path / name for name in ("stays", "fills")]
+        for folder in folders:
+            folder.mkdir()
+        stays = Steps(spark, folders[0], "between")
+        stays.until_held("between")
+        other = spark.beside(tmp_path / "other")
+        try:
+            limited = {"spark_plasmon_quota_bytes": "15m", "spark_plasmon_copies": "1"}
+            words = ("faults.py", "fill", str(folders[1]))
+            outcome = other.run(spark.cluster.master, *words, **limited)
+            assert outcome.code != 0
+            assert re.search(
+                r"the application's quota in the store is used up \(what it has in the namespace "
+                r"@spark-\w+ may have 15728640 bytes on all nodes together\); raise "
+                r"spark\.plasmon\.quota\.bytes",
+                outcome.log,
+            ), outcome.log[-6000:]
+            made.outcome = "ended with the reason"
+            # A limit that is large enough stops nothing.
+            enough = limited | {"spark_plasmon_quota_bytes": "100m"}
+            outcome = other.run(spark.cluster.master, *words, **enough)
+            assert outcome.results() == {"fill": 600 * 100_000}
+            stays.go_on("between")
+            stays.end("between")
+            spark.until_gone()
+        finally:
+            other.stop()
 
 
 @pytest.mark.slow

@@ -21,9 +21,13 @@ public final class NativeStore implements AutoCloseable {
     private final RoomWaits roomWaits = new RoomWaits();
     private volatile boolean closed;
 
-    private NativeStore(long handle, RunIndexes indexes) {
+    /** What a refusal says of the application's limit, or nothing. */
+    private final String limit;
+
+    private NativeStore(long handle, RunIndexes indexes, String limit) {
         this.handle = handle;
         this.indexes = indexes;
+        this.limit = limit;
     }
 
     /**
@@ -43,7 +47,7 @@ public final class NativeStore implements AutoCloseable {
             throws StoreException {
         NativeLibrary.load();
         String[] words = {socket, client, namespace, ""};
-        return new NativeStore(connect0(words, 0, timeoutMs, awaits), RunIndexes.NONE);
+        return new NativeStore(connect0(words, 0, timeoutMs, awaits), RunIndexes.NONE, "");
     }
 
     /**
@@ -52,8 +56,10 @@ public final class NativeStore implements AutoCloseable {
      * @param namespace the application's own, of the pool: it begins with {@code @}
      * @param scratch the namespace of what this process alone needs, which ends with it
      * @param copies how many nodes keep a run
+     * @param quotaBytes how many bytes the application may have on all nodes together; 0 for no
+     *     limit. With one, sealing a run waits for the store's verdict
      */
-    public record Pool(String namespace, String scratch, int copies) {}
+    public record Pool(String namespace, String scratch, int copies, long quotaBytes) {}
 
     /**
      * Connects to the store of a node, for runs that all nodes of its pool find.
@@ -68,8 +74,16 @@ public final class NativeStore implements AutoCloseable {
             throws StoreException {
         NativeLibrary.load();
         String[] words = {socket, client, pool.namespace(), pool.scratch()};
-        long handle = connect0(words, pool.copies(), timeoutMs, false);
-        return new NativeStore(handle, new RunIndexes());
+        long quota = pool.quotaBytes();
+        long handle = connect0(words, pool.copies(), timeoutMs, quota > 0);
+        String limit = " (what it has in the namespace " + pool.namespace() + " may have " + quota
+                + " bytes on all nodes together)";
+        return new NativeStore(handle, new RunIndexes(), limit);
+    }
+
+    /** What a refusal says of the application's limit, or nothing. */
+    String limit() {
+        return limit;
     }
 
     /** The socket of the store that the machine's programs use unless they name one. */

@@ -67,14 +67,14 @@ final class RunWriter {
         }
     }
 
-    private static void seal(NativeStore.Writer writer, RunId id) throws StoreException {
+    private void seal(NativeStore.Writer writer, RunId id) throws StoreException {
         try {
             writer.seal();
         } catch (StoreException refused) {
             if (refused.isBeyondQuota()) {
                 throw new StoreException(refused.key(), "writing " + id
-                        + ": the application's quota in the store is used up; raise "
-                        + "spark.plasmon.quota.bytes (" + refused.getMessage() + ")");
+                        + ": the application's quota in the store is used up" + store.limit()
+                        + "; raise spark.plasmon.quota.bytes (" + refused.getMessage() + ")");
             }
             throw refused;
         }

@@ -16,14 +16,12 @@ final class PoolApplication {
 
     private PoolApplication() {}
 
-    /** Adopts a namespace of the pool, and tells executors; what is in it ends with the driver. */
+    /**
+     * Adopts a namespace of the pool, with the application's limit, and tells executors; what is
+     * in it ends with the driver.
+     */
     static Application drive(SparkConf conf, StoreChoice choice, String number)
             throws StoreException {
-        if (Settings.quotaBytes(conf) > 0) {
-            throw new IllegalArgumentException(Settings.QUOTA_BYTES + " limits an application in "
-                    + "the store of one machine; in a pool no namespace has a limit of bytes: "
-                    + "unset it");
-        }
         List<NativeStore.PoolNode> nodes = nodes(conf, choice.socket());
         long up = nodes.stream().filter(NativeStore.PoolNode::isUp).count();
         int wanted = Settings.copies(conf);
@@ -31,7 +29,7 @@ final class PoolApplication {
         String namespace = choice.pool() + "-" + number;
         PoolMember pool = join(conf, choice.socket(), namespace, Math.max(1, copies));
         try {
-            pool.store().adopt(0);
+            pool.store().adopt(Settings.quotaBytes(conf));
             conf.set(Settings.NAMESPACE, namespace);
             conf.set(Settings.POOL_COPIES, String.valueOf(pool.copies()));
             conf.set(Settings.POOL_NODE, nodeOf(pool.slot(), nodes));
@@ -95,7 +93,7 @@ final class PoolApplication {
         NativeStore store = NativeStore.join(
                 socket,
                 "spark " + conf.get("spark.executor.id", "driver"),
-                new NativeStore.Pool(namespace, scratch, copies),
+                new NativeStore.Pool(namespace, scratch, copies, Settings.quotaBytes(conf)),
                 Settings.timeoutMs(conf));
         return new PoolMember(store, copies, Settings.awaitsCopies(conf));
     }

@@ -40,7 +40,10 @@ final class Settings {
      */
     static final String MEMORY = "spark.plasmon.memory";
 
-    /** How much the application may have in the store, in memory and spilled; 0 for no limit. */
+    /**
+     * How much the application may have in the store, in memory and spilled, and in a pool in all
+     * stores with all copies; 0 for no limit.
+     */
     static final String QUOTA_BYTES = "spark.plasmon.quota.bytes";
 
     /**
