@@ -70,10 +70,15 @@ class PoolMachines:
         daemon: Path,
         count: int = 3,
         capacity_bytes: int = CAPACITY_BYTES,
+        *,
+        spills: bool = False,
     ) -> None:
-        """The folder's path is short, because sockets have short paths."""
+        """The folder's path is short, because sockets have short paths.
+
+        Nodes that spill have a tier of files; the others refuse what has no room.
+        """
         self._folder, self._programs = folder, Programs(str(daemon))
-        self._capacity_bytes, self._count = capacity_bytes, count
+        self._capacity_bytes, self._count, self._spills = capacity_bytes, count, spills
         self._ends = ExitStack()
         self.nodes: list[Node] = []
         self.machines: Machines
@@ -106,6 +111,8 @@ class PoolMachines:
             self._ends.callback(node.close)
             self.nodes.append(node)
             more = {} if at < self._count else {"pool_weight": "0"}
+            if self._spills:
+                more["spill_dir"] = str(self._folder / f"spilled-{at}")
             node.start(self._programs, self._etcd.endpoint, self._capacity_bytes, **more)
 
     @property

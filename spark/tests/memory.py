@@ -41,7 +41,8 @@ def finished(sc: SparkContext, folder: str) -> Any:
     first = shuffled(sc, 1000)
     second = shuffled(sc, 1000)
     third = shuffled(sc, 1600)
-    socket = sc._jsc.sc().conf().get("spark.plasmon.internal.socket")
+    # There is none on a pool, where each node has its own.
+    socket = sc._jsc.sc().conf().get("spark.plasmon.internal.socket", "")
     print(json.dumps({"socket": socket}), flush=True)
     while not Path(folder, "go-on").exists():
         time.sleep(0.1)

@@ -5,6 +5,7 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
+use plasmon_proto::limits::REQUEST_IDS_MAX;
 use plasmon_proto::participation::Participation;
 use plasmon_proto::pool_admin::{
     ObjectPlace, PoolNode, PoolStatus, Reply, Request, Verification, socket_of,
@@ -65,6 +66,19 @@ pub(crate) fn status(store: &Path) -> Result<PoolStatus> {
         Reply::Status(status) => Ok(*status),
         _ => Err(Error::unexpected(DOING)),
     }
+}
+
+/// Has all nodes make their copies of these objects the first to be spilled or evicted, and waits
+/// for none.
+pub(crate) fn demote(store: &Path, ids: &[ObjectId]) -> Result<()> {
+    const DOING: &str = "marking objects as unused on all nodes";
+    for ids in ids.chunks(REQUEST_IDS_MAX) {
+        match ask(store, DOING, &Request::Demote(ids.to_vec()))? {
+            Reply::Demoting => {}
+            _ => return Err(Error::unexpected(DOING)),
+        }
+    }
+    Ok(())
 }
 
 /// How far the node of this store is with taking part in its pool.

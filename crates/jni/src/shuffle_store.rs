@@ -293,6 +293,18 @@ impl ShuffleStore {
         Ok(objects.iter().map(|info| info.sizes.data).sum())
     }
 
+    /// Makes the copies of outputs, each an attempt with its slot and the number of its runs, the
+    /// first to be spilled on every node of the pool; no node is waited for.
+    pub fn demote_outputs(&self, shuffle: i32, outputs: &[(i64, u16, i32)]) -> Result<()> {
+        let mut ids = Vec::new();
+        for &(map, slot, runs) in outputs {
+            for run in 0..runs {
+                ids.push(self.name(RunId { shuffle, map, run })?.id_at(slot));
+            }
+        }
+        self.store.demote(&ids)
+    }
+
     fn delete(&self, ids: &[ObjectId]) -> Result<usize> {
         let mut deleted = 0;
         for page in ids.chunks(DELETED_AT_ONCE) {

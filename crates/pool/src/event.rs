@@ -202,6 +202,9 @@ pub enum Event {
     },
     /// Programs will need these objects: they are brought here.
     Prefetch(Vec<ObjectId>),
+    /// Programs do not need these objects now: their copies are the first to be spilled or
+    /// evicted, on every node that is told in time.
+    Demote(Vec<ObjectId>),
     /// A program reads parts of an object; answered with [`Effect::Read`].
     Read {
         /// Comes back in the answer; no other read has it.
@@ -460,6 +463,8 @@ pub enum Effect {
         /// What is read.
         parts: Vec<CopyPart>,
     },
+    /// Make these copies the first that the store spills or evicts.
+    Demote(Vec<ObjectId>),
     /// The answer to [`Event::Checksum`].
     Checksummed {
         /// The number of the question.

@@ -9,7 +9,7 @@ use plasmon_cluster::limits::NODES_MAX;
 use plasmon_cluster::{Epoch, GroupNo, ProtocolRange, Slot};
 use plasmon_proto::ObjectId;
 pub use plasmon_proto::inline::InlineBytes;
-use plasmon_proto::limits::GATHER_READS_MAX;
+use plasmon_proto::limits::{GATHER_READS_MAX, REQUEST_IDS_MAX};
 use plasmon_proto::parts::{self, Span};
 use plasmon_proto::pool_checksum::{ChecksumPage, ChecksumQuery};
 use plasmon_proto::pool_listing::{ListQuery, ListedPage};
@@ -531,6 +531,12 @@ pub enum Message {
         /// What was read.
         page: ChecksumPage,
     },
+    /// Any node to every node: your copies of these are not needed now. It is not answered; a node
+    /// that does not hear it spills or evicts them in the order of their use.
+    Demote {
+        /// The objects.
+        ids: Vec<ObjectId>,
+    },
 }
 
 /// Why bytes are not an envelope.
@@ -621,6 +627,9 @@ impl Message {
             Self::Verified { tally, .. } => tally.keeps_limits(),
             Self::Checksum { query, .. } => query.keeps_limits(),
             Self::Checksummed { page, .. } => page.keeps_limits(),
+            Self::Demote { ids } => {
+                ids.len() <= REQUEST_IDS_MAX && ids.iter().all(ObjectId::is_pooled)
+            }
             Self::Noticed { notices } => notices.len() <= NOTICES_MAX,
             Self::Opened { copy, .. } => copy.is_none_or(|(_, content)| content.is_movable()),
             Self::Read { ranges, .. } => ranges.len() <= READ_RANGES_MAX,

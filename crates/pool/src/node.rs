@@ -78,6 +78,7 @@ macro_rules! context {
 mod answers;
 mod checksums;
 mod creations;
+mod demotions;
 mod drains;
 mod gathers;
 mod listings;
@@ -165,6 +166,7 @@ impl Node {
                 self.notice_event(now, event);
             }
             Event::Prefetch(ids) => self.prefetch(now, &ids),
+            Event::Demote(ids) => self.demote(now, &ids),
             Event::Read { number, landing, request } => {
                 self.parts.begin(context!(self, now), &self.copies, (number, landing), request);
             }

@@ -259,7 +259,12 @@ fn answer(node: &Asker, request: Request) -> Option<Reply> {
             node.prefetch(ids);
             Reply::Prefetching
         }
-        Request::Prefetch(_) | Request::Read(_) | Request::Gather(_) => return None,
+        Request::Demote(ids) if ids.len() <= REQUEST_IDS_MAX => {
+            node.demote(ids);
+            Reply::Demoting
+        }
+        Request::Demote(_) | Request::Prefetch(_) => return None,
+        Request::Read(_) | Request::Gather(_) => return None,
         Request::Allocate(_) | Request::Region(_) => return None,
     })
 }

@@ -64,6 +64,9 @@ pub trait Store: Send {
     /// Deletes local objects with parts, as far as they are still there. Their readers keep them.
     fn delete(&mut self, ids: Vec<ObjectId>);
 
+    /// Makes these copies the first to be spilled or evicted.
+    fn demote(&mut self, ids: Vec<ObjectId>);
+
     /// Makes memory for a region of this node; answered with [`StoreEvent::Allocated`].
     fn allocate(&mut self, request: AllocationRequest);
 

@@ -83,6 +83,9 @@ pub enum Request {
         /// Which of its copies.
         query: ChecksumQuery,
     },
+    /// Make all copies of these objects, at most [`crate::limits::REQUEST_IDS_MAX`], the first to
+    /// be spilled or evicted, on every node; the answer waits for none.
+    Demote(Vec<ObjectId>),
 }
 
 /// What a pool daemon answers.
@@ -117,6 +120,8 @@ pub enum Reply {
     Participation(Box<Participation>),
     /// The checksums; `None` when the node does not answer.
     Checksums(Option<ChecksumPage>),
+    /// The nodes are told that the objects are not needed.
+    Demoting,
 }
 
 /// Nodes in one reply: the largest fit into a frame.
@@ -390,6 +395,7 @@ mod tests {
             (Request::Status, "01"),
             (Request::Nodes { after: None }, "0200"),
             (Request::Nodes { after: Some(Slot(300)) }, "0201ac02"),
+            (Request::Demote(vec![id]), "0d01070707070707070707070707ffff40706f6f6c00"),
         ];
         for (request, golden) in requests {
             let bytes = postcard::to_allocvec(&request).unwrap();
@@ -423,6 +429,7 @@ mod tests {
             assert_eq!(hex(&bytes), golden, "{reply:?}");
             assert_eq!(postcard::from_bytes(&bytes), Ok(reply));
         }
+        assert_eq!(hex(&postcard::to_allocvec(&Reply::Demoting).unwrap()), "0c");
     }
 
     #[test]

@@ -17,7 +17,7 @@ from typing import Any
 
 from submitting import DEADLINE_S, HERE, ROOT, Spark, scratch
 
-from bench.pool_machines import PoolMachines
+from bench.pool_machines import CAPACITY_BYTES, PoolMachines
 from bench.spark_standalone import WORKER_TIMEOUT_S, Standalone
 
 
@@ -130,9 +130,18 @@ def pool_spark(
     cores: int = 1,
     has_stores: bool = True,
     worker_timeout_s: int = WORKER_TIMEOUT_S,
+    spilling_bytes: int | None = None,
 ) -> Generator[PoolSpark]:
-    """Three machines with a node, and a worker with so many cores, each; and Spark's master."""
-    with scratch() as name, PoolMachines(Path(name), DAEMON) as machines:
+    """Three machines with a node, and a worker with so many cores, each; and Spark's master.
+
+    If it is given, each node holds that many bytes, and spills what is more.
+    """
+    spills = spilling_bytes is not None
+    capacity_bytes = spilling_bytes or CAPACITY_BYTES
+    with (
+        scratch() as name,
+        PoolMachines(Path(name), DAEMON, capacity_bytes=capacity_bytes, spills=spills) as machines,
+    ):
         folder = Path(name)
         alone = Spark(line, folder)
         environment = {"PYSPARK_PYTHON": str(alone.python), "PYTHONPATH": PYTHONPATH}

@@ -465,9 +465,13 @@ impl Client {
     }
 
     /// Marks objects as least recently used: where memory is short, these are evicted or spilled
-    /// before all others, the first one first, unless they are used again before.
+    /// before all others, the first one first, unless they are used again before. Those of the pool
+    /// are so on every node that has a copy; a node that is not reached is not waited for.
     pub fn demote(&self, ids: &[ObjectId]) -> Result<()> {
-        self.here()?.demote(ids)
+        let (pooled, local): (Vec<ObjectId>, Vec<ObjectId>) =
+            ids.iter().copied().partition(ObjectId::is_pooled);
+        self.here()?.demote(&local)?;
+        pool::demote(self.socket(), &pooled)
     }
 }
 

@@ -93,6 +93,7 @@ fn messages() -> Vec<Message> {
         Message::Noted { id, birth },
         Message::Checksum { question, query: checksum_query() },
         Message::Checksummed { question, page: checksum_page(1) },
+        Message::Demote { ids: vec![id] },
     ]
 }
 
@@ -235,6 +236,7 @@ fn the_bytes_of_messages_stay_as_they_are() {
         format!("2c{id}020304"),
         format!("2d090001{id}020304ac0205"),
         format!("2e0901{id}020304ac020105000100") + "01" + id + "020304ac0205",
+        format!("2f01{id}"),
     ];
     assert_eq!(messages().len(), golden.len());
     for (message, golden) in messages().into_iter().zip(golden) {
@@ -349,6 +351,10 @@ fn lists_and_numbers_at_and_past_their_limits() {
     assert!(check(checksums(CHECKSUMS_PER_PAGE + 1)).is_err());
     let query = ChecksumQuery { after: Some(id), ..checksum_query() };
     assert!(check(Message::Checksum { question: QuestionNo(1), query }).is_err());
+    let demote = |ids| check(Message::Demote { ids });
+    assert_eq!(demote(vec![id; REQUEST_IDS_MAX]), Ok(()));
+    assert!(demote(vec![id; REQUEST_IDS_MAX + 1]).is_err());
+    assert!(demote(vec![ObjectId::new([0; 20])]).is_err(), "not a pooled id");
     let most = envelope(vec![Message::Unwatch { id }; MESSAGES_MAX]);
     assert_eq!(most.check(), Ok(()));
     let more = envelope(vec![Message::Unwatch { id }; MESSAGES_MAX + 1]);

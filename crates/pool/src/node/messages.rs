@@ -34,7 +34,10 @@ impl Node {
             Message::Yielded { .. }
             | Message::Inventory { .. }
             | Message::Verify { .. }
-            | Message::Verified { .. } => {
+            | Message::Verified { .. }
+            | Message::Checksum { .. }
+            | Message::Checksummed { .. }
+            | Message::Demote { .. } => {
                 if is_current {
                     self.of_current(now, from, message);
                 }
@@ -65,11 +68,6 @@ impl Node {
             Message::List { .. } | Message::Listed { .. } => {
                 self.listing(now, (from, is_current), message);
             }
-            Message::Checksum { .. } | Message::Checksummed { .. } => {
-                if is_current {
-                    self.checksum_message(now, from, message);
-                }
-            }
             Message::Watch { .. } | Message::Watching { .. } | Message::Noticed { .. } => {
                 self.notice(now, (from, incarnation), is_current, message);
             }
@@ -90,6 +88,10 @@ impl Node {
             Message::Verify { .. } | Message::Verified { .. } => {
                 self.verification(now, from, message);
             }
+            Message::Checksum { .. } | Message::Checksummed { .. } => {
+                self.checksum_message(now, from, message);
+            }
+            Message::Demote { ids } => self.demoted(ids),
             _ => {}
         }
     }

@@ -2,6 +2,7 @@
 
 mod caches;
 mod checksums;
+mod demotions;
 mod drains;
 mod history;
 mod homed;

@@ -462,6 +462,7 @@ impl World {
                 self.list_here(at, (peer, question), &query);
             }
             Effect::Listed { number, page, missing } => self.listed(number, page, missing)?,
+            Effect::Demote(ids) => self.note(|| format!("{at} demotes {ids:?}")),
             Effect::ReportDrains(reports) => {
                 self.note(|| format!("{at} reports {reports:?}"));
                 self.machines[at].drains = reports;

@@ -98,6 +98,7 @@ fn object_of(effect: &Effect) -> Option<ObjectId> {
         | Effect::GatherLanded { .. }
         | Effect::Gathered { .. }
         | Effect::ListHere { .. }
+        | Effect::Demote(_)
         | Effect::Listed { .. }
         | Effect::Subscribed { .. }
         | Effect::Notice(_)

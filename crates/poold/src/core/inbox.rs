@@ -47,6 +47,8 @@ pub(super) enum Incoming {
     Unsubscribe(u64),
     /// A program will need these objects.
     Prefetch(Vec<ObjectId>),
+    /// Programs do not need these objects now.
+    Demote(Vec<ObjectId>),
     /// A program reads parts of an object, by this number.
     Read(u64, Box<ReadRequest>, SyncSender<ReadReply>),
     /// A program reads parts of several objects, by this number.

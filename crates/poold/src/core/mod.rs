@@ -141,6 +141,11 @@ impl Asker {
         self.inbox.put(Incoming::Prefetch(ids));
     }
 
+    /// Has all nodes told that programs do not need these objects now.
+    pub fn demote(&self, ids: Vec<ObjectId>) {
+        self.inbox.put(Incoming::Demote(ids));
+    }
+
     /// Reads parts of an object, which keep the limits; the number of the read. The local object of
     /// an answer is the caller's. Without an answer the sender is dropped, as in
     /// [`ask`](Self::ask).

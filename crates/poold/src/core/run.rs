@@ -314,6 +314,7 @@ impl Core {
                 }
             }
             Incoming::Prefetch(ids) => self.prefetch(ids),
+            Incoming::Demote(ids) => self.demote(ids),
             Incoming::Read(number, request, answer) => self.read(number, *request, answer)?,
             Incoming::Gather(number, request, answer) => self.gather(number, request, answer)?,
             Incoming::EndRead(number) => self.end_read(number),
@@ -539,6 +540,7 @@ impl Core {
             Effect::ReadCopies { peer, question, parts } => {
                 self.read_copies((peer, question), parts);
             }
+            Effect::Demote(ids) => self.store.demote(ids),
             Effect::Describe { number, id, birth } => self.store.describe(number, &id, birth),
             Effect::Allocate { .. }
             | Effect::WriteRegion { .. }

@@ -233,6 +233,10 @@ impl Store for NodeStore {
         self.send(&Request::Delete { ids }, Purpose::Delete);
     }
 
+    fn demote(&mut self, ids: Vec<ObjectId>) {
+        self.send(&Request::Demote { ids }, Purpose::Tell);
+    }
+
     fn allocate(&mut self, request: AllocationRequest) {
         self.send(&regions::create(&request), Purpose::Allocate(request));
     }

@@ -40,6 +40,8 @@ struct State {
     region_bytes_max: Option<u64>,
     /// Sealed regions whose acceptance is waited for.
     settling: BTreeSet<ObjectId>,
+    /// Copies that are the first to go.
+    demoted: BTreeSet<ObjectId>,
     /// Whether the store cannot say what it has.
     is_silent: bool,
     next: u64,
@@ -204,6 +206,11 @@ impl Double {
         self.lock().objects.get(&id).is_some_and(|object| object.keep && object.visible)
     }
 
+    /// Whether the node was told that this is not needed.
+    pub(crate) fn is_demoted(&self, id: ObjectId) -> bool {
+        self.lock().demoted.contains(&id)
+    }
+
     /// Whether there is a copy that clients see.
     pub(crate) fn has(&self, id: ObjectId) -> bool {
         self.lock().objects.get(&id).is_some_and(|object| object.visible)
@@ -338,6 +345,11 @@ impl Store for Double {
         let mut state = self.lock();
         ids.iter().for_each(|id| _ = state.objects.remove(id));
         drop(state);
+        self.state.1.notify_all();
+    }
+
+    fn demote(&mut self, ids: Vec<ObjectId>) {
+        self.lock().demoted.extend(ids);
         self.state.1.notify_all();
     }
 

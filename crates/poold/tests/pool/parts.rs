@@ -116,6 +116,7 @@ fn a_read_that_cannot_be_done_fails_and_a_request_that_breaks_a_limit_ends_its_c
         Request::Read(request(id(1), &many(PARTS_SPANS_MAX + 1))),
         Request::Read(ReadRequest { metadata: true, ..request(id(1), &most) }),
         Request::Prefetch(vec![id(1); REQUEST_IDS_MAX + 1]),
+        Request::Demote(vec![id(1); REQUEST_IDS_MAX + 1]),
     ];
     for wrong in broken {
         let bad = open.connect();
@@ -190,4 +191,24 @@ fn objects_that_programs_will_need_come_here() {
     }
     assert!(!world.nodes[1].store.has(ids[3]));
     assert_eq!(world.get(1, ids[0]), Ok(bytes));
+}
+
+#[test]
+fn copies_that_programs_do_not_need_are_the_first_to_go_on_every_node() {
+    let Some(mut world) = World::start(3) else { return };
+    let open = Open::of(&world, 2);
+    let bytes = pattern(5, 100_000);
+    assert_eq!(world.put(0, id(1), &bytes, 2), Ok(()));
+    assert_eq!(world.put(1, id(2), &bytes, 1), Ok(()));
+    let copies = || world.nodes.iter().filter(|node| node.store.has(id(1))).count();
+    eventually("there are two copies", || copies() == 2);
+    let connection = open.connect();
+    let ids = (1..=3).map(id).collect();
+    assert_eq!(reply(&connection, 1, Request::Demote(ids)), Reply::Demoting);
+    for node in &world.nodes {
+        for object in [id(1), id(2)].into_iter().filter(|object| node.store.has(*object)) {
+            eventually("the copy is demoted", || node.store.is_demoted(object));
+        }
+        assert!(!node.store.is_demoted(id(3)), "it does not exist");
+    }
 }

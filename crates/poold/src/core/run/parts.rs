@@ -25,6 +25,13 @@ impl Core {
         }
     }
 
+    /// Has the nodes told that objects are not needed. Before the node takes part none is.
+    pub(super) fn demote(&mut self, ids: Vec<ObjectId>) {
+        if self.is_ready {
+            self.step(Event::Demote(ids));
+        }
+    }
+
     /// Gives the node a read. Before it takes part the answer is dropped at once.
     pub(super) fn read(
         &mut self,

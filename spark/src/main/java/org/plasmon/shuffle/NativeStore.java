@@ -5,6 +5,7 @@ import java.nio.ByteOrder;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.stream.LongStream;
 
 /**
  * A connection to a store for one application, and the owner of what crosses the border to the
@@ -239,6 +240,21 @@ public final class NativeStore implements AutoCloseable {
      */
     public long demoteShuffle(int shuffle) throws StoreException {
         return ask(handle -> demoteShuffle0(handle, shuffle));
+    }
+
+    /**
+     * Makes the copies of outputs of a shuffle the first to be spilled, on every node of the pool.
+     * No node is waited for; one that does not hear of it spills in the order of use.
+     */
+    public void demoteOutputs(int shuffle, List<RemoteOutputs.Output> outputs)
+            throws StoreException {
+        long[] numbers = outputs.stream()
+                .flatMapToLong(output -> LongStream.of(output.map(), output.slot(), output.runs()))
+                .toArray();
+        ask(handle -> {
+            demoteOutputs0(handle, shuffle, numbers);
+            return null;
+        });
     }
 
     /**
@@ -494,6 +510,9 @@ public final class NativeStore implements AutoCloseable {
     private static native int deleteShuffle0(long handle, int shuffle) throws StoreException;
 
     private static native long demoteShuffle0(long handle, int shuffle) throws StoreException;
+
+    private static native void demoteOutputs0(long handle, int shuffle, long[] outputs)
+            throws StoreException;
 
     private static native int deleteApplication0(long handle) throws StoreException;
 

@@ -6,8 +6,12 @@ import java.util.List;
 import java.util.Map;
 import java.util.Properties;
 
+import org.apache.spark.MapOutputTrackerMaster;
+import org.apache.spark.ShuffleStatus;
 import org.apache.spark.SparkContext;
+import org.apache.spark.SparkEnv;
 import org.apache.spark.Success$;
+import org.apache.spark.scheduler.MapStatus;
 import org.apache.spark.scheduler.SparkListener;
 import org.apache.spark.scheduler.SparkListenerEvent;
 import org.apache.spark.scheduler.SparkListenerJobEnd;
@@ -15,6 +19,7 @@ import org.apache.spark.scheduler.SparkListenerJobStart;
 import org.apache.spark.scheduler.SparkListenerTaskEnd;
 import org.apache.spark.scheduler.StageInfo;
 import org.plasmon.shuffle.NativeStore;
+import org.plasmon.shuffle.RemoteOutputs;
 import org.plasmon.shuffle.StoreException;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -50,24 +55,26 @@ final class FinishedShuffles extends SparkListener {
 
     private final NativeStore store;
     private final boolean isPooled;
+    private final MapOutputTrackerMaster tracker;
     private final CollectionPace pace = new CollectionPace();
     private final ShuffleUses uses = new ShuffleUses();
     private final Map<Integer, Integer> shuffleOfStage = new LinkedHashMap<>();
     private final Map<Integer, long[]> written = new LinkedHashMap<>();
 
-    private FinishedShuffles(NativeStore store, boolean isPooled) {
+    private FinishedShuffles(NativeStore store, boolean isPooled, MapOutputTrackerMaster tracker) {
         this.store = store;
         this.isPooled = isPooled;
+        this.tracker = tracker;
     }
 
     /**
      * Listens in the driver, as long as its application runs.
      *
-     * @param isPooled whether outputs are in the stores of several nodes, whose order of use is
-     *     their own
+     * @param isPooled whether outputs are in the stores of several nodes
      */
     static FinishedShuffles listen(SparkContext context, NativeStore store, boolean isPooled) {
-        FinishedShuffles made = new FinishedShuffles(store, isPooled);
+        FinishedShuffles made = new FinishedShuffles(store, isPooled,
+                (MapOutputTrackerMaster) SparkEnv.get().mapOutputTracker());
         context.listenerBus().addToQueue(made, UnusedOutputs.QUEUE);
         return made;
     }
@@ -148,15 +155,40 @@ final class FinishedShuffles extends SparkListener {
             return;
         }
         try {
-            for (int shuffle : isPooled ? List.<Integer>of() : finished) {
-                long bytes = store.demoteShuffle(shuffle);
-                LOG.debug("shuffle {} is finished: {} bytes are the first to go", shuffle, bytes);
+            for (int shuffle : finished) {
+                demote(shuffle);
+                LOG.debug("shuffle {} is finished: its outputs are the first to go", shuffle);
             }
             collect();
         } catch (StoreException error) {
             // They are spilled in the order of their use then, and deleted as always.
             LOG.warn("finished shuffles {} were not marked as unused", finished, error);
         }
+    }
+
+    private void demote(int shuffle) throws StoreException {
+        if (isPooled) {
+            store.demoteOutputs(shuffle, outputsInPool(shuffle));
+        } else {
+            store.demoteShuffle(shuffle);
+        }
+    }
+
+    /** Where in the pool the outputs are that Spark knows; no node has to be asked for that. */
+    private List<RemoteOutputs.Output> outputsInPool(int shuffle) {
+        List<RemoteOutputs.Output> outputs = new ArrayList<>();
+        Option<ShuffleStatus> status = tracker.shuffleStatuses().get(shuffle);
+        if (status.isEmpty()) {
+            return outputs;
+        }
+        for (MapStatus output : status.get().mapStatuses().clone()) {
+            OutputPlace place = output == null ? null : OutputPlace.of(output.location());
+            if (place != null) {
+                outputs.add(new RemoteOutputs.Output(
+                        output.mapId(), place.slot(), place.runs(), 0, 0));
+            }
+        }
+        return outputs;
     }
 
     /** Has the driver's collector find what no variable leads to, before it has to be spilled. */
