@@ -23,7 +23,8 @@ import scala.reflect.ClassTag$;
  * <pre>
  * executor: cannot join ─► report ─► driver: counts them
  *                                     └─► the third one, and no executor works: the jobs that
- *                                         wait for executors fail with its reason
+ *                                         wait for executors fail with its reason, or the start of
+ *                                         the application that does
  * executor: exits ─► Spark starts another one, without end
  * </pre>
  *

@@ -26,12 +26,13 @@ final class JobFailures {
         failRunning(sentence);
     }
 
-    /** The jobs that run fail. */
+    /** The jobs that run fail, or the application while it starts. */
     static void failRunning(String sentence) {
         LOG.error(sentence);
         Option<SparkContext> context = SparkContext$.MODULE$.getActive();
-        if (context.isDefined()
-                && context.get().taskScheduler() instanceof TaskSchedulerImpl tasks) {
+        if (context.isEmpty()) {
+            StartFailure.fail(sentence);
+        } else if (context.get().taskScheduler() instanceof TaskSchedulerImpl tasks) {
             try {
                 tasks.error(sentence);
             } catch (Exception noTasks) {

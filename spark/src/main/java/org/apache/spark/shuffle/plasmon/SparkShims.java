@@ -2,10 +2,13 @@ package org.apache.spark.shuffle.plasmon;
 
 import java.lang.invoke.MethodHandle;
 import java.lang.invoke.MethodHandles;
+import java.lang.reflect.Field;
 import java.lang.reflect.Method;
 import java.util.Arrays;
 
 import org.apache.spark.SparkConf;
+import org.apache.spark.SparkContext;
+import org.apache.spark.SparkContext$;
 import org.apache.spark.scheduler.MapStatus;
 import org.apache.spark.scheduler.SparkListenerEvent;
 import org.apache.spark.scheduler.SparkListenerJobStart;
@@ -14,6 +17,8 @@ import org.apache.spark.storage.BlockManagerId;
 import org.apache.spark.ui.SparkUITab;
 import org.apache.spark.ui.UIUtils;
 import org.apache.spark.util.Utils;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 import scala.Option;
 import scala.collection.Iterator;
 import scala.collection.Seq;
@@ -24,6 +29,7 @@ import scala.runtime.AbstractFunction0;
  * few methods that later versions changed are distinguished by their number of parameters.
  */
 final class SparkShims {
+    private static final Logger LOG = LoggerFactory.getLogger(SparkShims.class);
     private static final MethodHandle MAP_STATUS = mapStatusMethod();
 
     private SparkShims() {}
@@ -76,6 +82,21 @@ final class SparkShims {
     /** Of an event of SQL's. */
     static long executionId(SparkListenerEvent event) {
         return (Long) property(event, "executionId");
+    }
+
+    /** The context that is being constructed in this process; {@code null} where none is known. */
+    static SparkContext startingContext() {
+        try {
+            Field field = SparkContext$.class.getDeclaredField("contextBeingConstructed");
+            field.setAccessible(true);
+            Object found = field.get(SparkContext$.MODULE$);
+            return found instanceof Option<?> option && option.isDefined()
+                    ? (SparkContext) option.get()
+                    : null;
+        } catch (ReflectiveOperationException | RuntimeException unknown) {
+            LOG.debug("it is not known whether a context is being constructed", unknown);
+            return null;
+        }
     }
 
     private static Object property(SparkListenerEvent event, String name) {
