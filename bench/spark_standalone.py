@@ -38,14 +38,17 @@ class Standalone:
         *,
         cores: int = 1,
         memory: str = "1g",
-        has_stores: bool = True,
+        without_stores: frozenset[int] = frozenset(),
         worker_timeout_s: int = WORKER_TIMEOUT_S,
     ) -> None:
-        """The environment is what executors have beside, such as `PYSPARK_PYTHON`."""
+        """The environment is what executors have beside, such as `PYSPARK_PYTHON`.
+
+        Workers of machines without stores do not find the one that is there.
+        """
         self.machines, self._home, self._folder = machines, home, folder
         self._environment = environment | {"SPARK_HOME": str(home)}
         self._size = ["-c", str(cores), "-m", memory]
-        self._has_stores = has_stores
+        self._without_stores = without_stores
         self._options = f"{_DAEMON_OPTIONS} -Dspark.worker.timeout={worker_timeout_s}"
         self._log = folder / "master.log"
         self.master = ""
@@ -73,7 +76,7 @@ class Standalone:
         own = self._folder / f"machine-{at}"
         (own / "local").mkdir(parents=True, exist_ok=True)
         # Without a store there is also none where it is looked for when nothing names it.
-        socket = node.socket if self._has_stores else own / "no.sock"
+        socket = own / "no.sock" if at in self._without_stores else node.socket
         arguments = ["--host", host, "--port", "0", "--webui-port", "0", *self._size, self.master]
         self._run(
             node,

@@ -128,7 +128,7 @@ def pool_spark(
     *,
     plasmon: bool = True,
     cores: int = 1,
-    has_stores: bool = True,
+    without_stores: frozenset[int] = frozenset(),
     worker_timeout_s: int = WORKER_TIMEOUT_S,
     spilling_bytes: int | None = None,
 ) -> Generator[PoolSpark]:
@@ -152,7 +152,7 @@ def pool_spark(
             environment,
             cores=cores,
             memory=f"{cores}g",
-            has_stores=has_stores,
+            without_stores=without_stores,
             worker_timeout_s=worker_timeout_s,
         )
         cluster.start()

@@ -7,10 +7,15 @@ import re
 import signal
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from machines import NAMESPACES, Steps, pool_spark
+from submitting import DEADLINE_S, FEW
 from table import row
+
+#: A job begins before there are executors, as it does by Spark's defaults after a while.
+EAGER = {"spark_scheduler_minRegisteredResourcesRatio": "0.0", "spark_plasmon_timeout": "2s"}
 
 
 @pytest.mark.slow
@@ -81,15 +86,47 @@ def test_a_quota_on_a_pool_stops_its_application_and_no_other(line: str, tmp_pat
 def test_executors_on_machines_without_a_store_end_the_application(
     line: str, tmp_path: Path
 ) -> None:
-    with pool_spark(line, has_stores=False) as spark, row("no store on machines", line) as made:
-        # The job begins before there are executors, as it does by Spark's defaults after a while.
-        settings = {
-            "spark_scheduler_minRegisteredResourcesRatio": "0.0",
-            "spark_plasmon_timeout": "2s",
-        }
+    without = frozenset(range(3))
+    with (
+        pool_spark(line, without_stores=without) as spark,
+        row("no store on machines", line) as made,
+    ):
         words = ("faults.py", "no_executors", str(tmp_path))
-        outcome = spark.run(spark.cluster.master, *words, **settings)
+        outcome = spark.run(spark.cluster.master, *words, **EAGER)
         said = outcome.results()["no_executors"]
         made.outcome = "ended with the reason"
         assert re.search(r"executors cannot start: \d+ failed and none works", said), said
         assert "no.sock" in said, said
+        assert "Start one there (`plasmon start --cluster ..`" in said, said
+        assert any(f"an executor on {spark.machines.address(at)} " in said for at in range(3)), said
+
+
+@pytest.mark.slow
+def test_a_machine_without_a_store_does_not_keep_the_others_from_working(
+    line: str, expected_few: dict[str, Any]
+) -> None:
+    with (
+        pool_spark(line, without_stores=frozenset({0})) as spark,
+        row("no store on a machine", line, 1),
+    ):
+        settings = EAGER | {"spark_plasmon_copies": "1"}
+        outcome = spark.run(spark.cluster.master, "jobs.py", *FEW, **settings)
+        assert outcome.results() == expected_few
+        assert f"an executor on {spark.machines.address(0)} needs a node" in outcome.log
+        spark.until_gone()
+
+
+@pytest.mark.slow
+def test_an_application_that_waits_for_executors_without_stores_ends(line: str) -> None:
+    """With Spark 3.5 its context waited for as long as it was allowed to."""
+    without = frozenset(range(3))
+    with pool_spark(line, without_stores=without) as spark, row("no store, waits", line) as made:
+        settings = {
+            "spark_scheduler_maxRegisteredResourcesWaitingTime": f"{2 * DEADLINE_S}s",
+            "spark_plasmon_timeout": "2s",
+        }
+        outcome = spark.run(spark.cluster.master, "jobs.py", "reduce_by_key", **settings)
+        assert outcome.code != 0
+        made.outcome = "ended with the reason"
+        said = re.findall(r"executors cannot start: \d+ failed and none works\..*", outcome.log)
+        assert "Start one there (`plasmon start --cluster ..`" in said[0], said

@@ -3,6 +3,7 @@ package org.apache.spark.shuffle.plasmon;
 import java.util.List;
 
 import org.apache.spark.SparkConf;
+import org.apache.spark.util.Utils;
 import org.plasmon.shuffle.NativeStore;
 import org.plasmon.shuffle.StoreException;
 import org.slf4j.Logger;
@@ -66,17 +67,20 @@ final class PoolApplication {
     static Application execute(SparkConf conf, String namespace) throws StoreException {
         String socket = StoreChoice.socketOfExecutor(conf);
         PoolMember pool;
+        List<NativeStore.PoolNode> nodes;
         try {
             pool = join(conf, socket, namespace, conf.getInt(Settings.POOL_COPIES, 1));
+            nodes = pool.store().nodes();
         } catch (StoreException error) {
-            throw new StoreException(error.key(), "an executor needs a node of the application's "
-                    + "pool on its machine, with the store at " + socket + " (`plasmon start "
-                    + "--cluster ..`; PLASMON_SOCKET in the worker's environment names another "
-                    + "socket): " + error.getMessage());
+            throw new StoreException(error.key(), "an executor on " + Utils.localHostName()
+                    + " needs a node of the application's pool on its machine, and there is none "
+                    + "with the store at " + socket + ". Start one there (`plasmon start "
+                    + "--cluster ..`; with `--pool-weight 0` it keeps nothing), or name its socket "
+                    + "with PLASMON_SOCKET in the worker's environment: " + error.getMessage());
         }
         String driver = conf.get(Settings.POOL_NODE, "");
         int slot = Integer.parseInt(driver.substring(0, driver.indexOf(' ')));
-        if (!nodeOf(slot, pool.store().nodes()).equals(driver)) {
+        if (!nodeOf(slot, nodes).equals(driver)) {
             pool.store().close();
             throw new IllegalStateException("the store at " + socket + " belongs to another pool "
                     + "than the driver's, in which the driver is node " + driver + ": start both "
