@@ -233,11 +233,18 @@ final class Application {
         }
     }
 
+    private synchronized void stopDeleting() {
+        if (unused != null) {
+            unused.stop();
+        }
+    }
+
     /** Leaves; the driver deletes everything of the application. */
     void leave() {
         if (current == this) {
             current = null;
         }
+        stopDeleting();
         try {
             if (embedded != null) {
                 watch.stop();

@@ -24,8 +24,10 @@ import scala.Option;
  * Deletes what attempts at map tasks left that did not count: one that had committed its output
  * when its speculative twin had won, and one whose executor died.
  *
- * <p>In the driver, on its own thread: Spark tells it of every attempt that ends, also after
- * its stage. An attempt whose end is a failure is never named by Spark's tracker afterwards.
+ * <p>In the driver: Spark tells it of every attempt that ends, also after its stage. An attempt
+ * whose end is a failure is never named by Spark's tracker afterwards. It deletes on a thread of
+ * its own: in a pool all nodes are asked what the attempt left, which takes seconds while one of
+ * them has died, and other listeners must hear meanwhile what is lost.
  */
 final class UnusedOutputs extends SparkListener {
     private static final Logger LOG = LoggerFactory.getLogger(UnusedOutputs.class);
@@ -34,20 +36,29 @@ final class UnusedOutputs extends SparkListener {
 
     private final NativeStore store;
     private final boolean isPooled;
+    private final MapOutputTrackerMaster tracker;
+    private final Background deletes = new Background("plasmon-unused-outputs");
     /** Of each stage that writes a shuffle, as long as the shuffle is there. */
     private final Map<Integer, Integer> shuffles = new ConcurrentHashMap<>();
 
-    private UnusedOutputs(NativeStore store, boolean isPooled) {
+    private UnusedOutputs(NativeStore store, boolean isPooled, MapOutputTrackerMaster tracker) {
         this.store = store;
         this.isPooled = isPooled;
+        this.tracker = tracker;
     }
 
     /** Listens in the driver, as long as its application runs. */
     static UnusedOutputs listen(SparkContext context, NativeStore store, boolean isPooled) {
-        UnusedOutputs made = new UnusedOutputs(store, isPooled);
+        UnusedOutputs made = new UnusedOutputs(store, isPooled,
+                (MapOutputTrackerMaster) SparkEnv.get().mapOutputTracker());
         context.listenerBus().addToQueue(made, QUEUE);
         context.listenerBus().addToQueue(new JobFailures.LaterJobs(), QUEUE);
         return made;
+    }
+
+    /** The application ends, and takes everything along. */
+    void stop() {
+        deletes.stop();
     }
 
     /** The shuffle was deleted, with everything. */
@@ -72,6 +83,10 @@ final class UnusedOutputs extends SparkListener {
             return;
         }
         long attempt = event.taskInfo().taskId();
+        deletes.run(() -> delete(shuffle, attempt));
+    }
+
+    private void delete(int shuffle, long attempt) {
         if (isNamed(shuffle, attempt)) {
             return;
         }
@@ -81,12 +96,15 @@ final class UnusedOutputs extends SparkListener {
                     : MapOutput.delete(store, shuffle, attempt);
             LOG.debug("attempt {} of shuffle {} was not used: {} runs", attempt, shuffle, runs);
         } catch (StoreException error) {
+            if (deletes.isStopped()) {
+                LOG.debug("attempt {} of shuffle {} ends with the application", attempt, shuffle);
+                return;
+            }
             LOG.warn("attempt {} of shuffle {} left its output there", attempt, shuffle, error);
         }
     }
 
-    private static boolean isNamed(int shuffle, long attempt) {
-        MapOutputTrackerMaster tracker = (MapOutputTrackerMaster) SparkEnv.get().mapOutputTracker();
+    private boolean isNamed(int shuffle, long attempt) {
         Option<ShuffleStatus> status = tracker.shuffleStatuses().get(shuffle);
         if (status.isEmpty()) {
             return false;
