@@ -10,6 +10,7 @@ import json
 import os
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -49,11 +50,16 @@ def mark(folder: str, what: str) -> bool:
 
 
 def mapped(sc: SparkContext, folder: str, dies: int | None = None, maps: int = MAPS) -> Any:
-    """An RDD whose map tasks leave a file when they are done; one kills its executor, once."""
+    """An RDD whose map tasks leave a file when they are done; one kills its executor, once.
+
+    The second half of them waits while there is a file called ``hold``.
+    """
 
     def run(index: int, rows: Iterator[int]) -> Iterator[tuple[int, int]]:
         if index == dies and mark(folder, "killed"):
             kill_executor()
+        while index >= maps // 2 and Path(folder, "hold").exists():
+            time.sleep(0.05)
         yield from ((row % 50, row) for row in rows)
         mark(folder, f"map-{index}-{TaskContext.get().taskAttemptId()}")
 
@@ -150,6 +156,30 @@ def lose_store(sc: SparkContext, folder: str) -> Any:
         print(json.dumps({"job": "again", "result": same}), flush=True)
 
 
+def restored(sc: SparkContext, shuffle: int, partitions: int) -> int:
+    """How many outputs the driver lists again, as a reader asks for it that misses some."""
+    jvm, env = sc._jvm, sc._jsc.sc().env()
+    utils = jvm.org.apache.spark.util.RpcUtils
+    driver = utils.makeDriverRef("plasmon-surviving-outputs", env.conf(), env.rpcEnv())
+    question = sc._gateway.new_array(jvm.int, 2)
+    question[0], question[1] = shuffle, partitions
+    tags = getattr(getattr(jvm.scala.reflect, "ClassTag$"), "MODULE$")
+    return driver.askSync(question, tags.Object())
+
+
+def drop(sc: SparkContext, folder: str) -> Any:
+    """Spark drops all outputs for good, and makes them anew while the harness waits."""
+    grouped = mapped(sc, folder).groupByKey(4)
+    first = total(grouped)
+    tracker = sc._jsc.sc().env().mapOutputTracker()
+    tracker.unregisterAllMapAndMergeOutput(0)
+    asked = restored(sc, 0, 4)
+    left = [asked, tracker.getNumAvailableOutputs(0)]
+    mark(folder, "hold")
+    print(json.dumps({"job": "dropped", "result": left}), flush=True)
+    return first == total(grouped)
+
+
 def wait(sc: SparkContext, folder: str) -> Any:
     """The driver waits to be killed, with its store in use by two executors."""
     mapped(sc, folder).groupByKey(4).count()
@@ -231,6 +261,7 @@ FAULTS = {
         lose_in_turn,
         lose_store,
         clean_up,
+        drop,
         wait,
         fill,
         overflow,

@@ -163,6 +163,14 @@ def marks(folder: Path, prefix: str) -> list[str]:
     return sorted(file.name for file in folder.glob(f"{prefix}*"))
 
 
+def until_marked(folder: Path, prefix: str, count: int) -> None:
+    """Waits until tasks have left this number of files."""
+    deadline = time.monotonic() + DEADLINE_S
+    while len(found := marks(folder, prefix)) < count:
+        assert time.monotonic() < deadline, found
+        time.sleep(0.05)
+
+
 def line(process: subprocess.Popen[str]) -> dict[str, Any]:
     """The next line of JSON that an application prints."""
     assert process.stdout is not None

@@ -7,6 +7,7 @@ import re
 import select
 import signal
 import zipfile
+from collections import Counter
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from stores import (
     remove_all,
     store,
     until_empty,
+    until_marked,
     until_said,
 )
 from submitting import DEADLINE_S, FEW, JAR, SPARKS, Cluster, Spark, scratch, submitter
@@ -65,6 +67,29 @@ def test_a_killed_worker_costs_time_and_no_result(spark: Spark, tmp_path: Path) 
         output, _ = process.communicate(timeout=DEADLINE_S)
     assert '{"job": "lose", "result": true}' in output, (spark.scratch / "log").read_text()[-4000:]
     assert len(marks(tmp_path, "map-")) < 2 * MAPS, "those of the other host stay"
+
+
+@pytest.mark.slow
+def test_outputs_that_spark_has_dropped_for_good_stay_dropped(
+    spark35: Spark, tmp_path: Path
+) -> None:
+    """Neither a reader that asks late brings them back, nor a worker that is lost while they are
+    made anew: old outputs beside new ones would be wrong. Python does not reach the tracker of
+    Spark 4.3, whose environment names classes that are not there."""
+    with Cluster(spark35, ["127.0.0.1", "127.0.0.2"]) as cluster:
+        limits = {"spark_executor_cores": "1", "spark_executor_memory": "1g"}
+        process = spark35.start(cluster.master, "faults.py", "drop", str(tmp_path), **limits)
+        assert line(process) == {"job": "dropped", "result": [0, 0]}
+        until_marked(tmp_path, "map-", MAPS + MAPS // 2)
+        cluster.kill_worker()
+        until_said(spark35.scratch / "log", "Lost executor", 1)
+        (tmp_path / "hold").unlink()
+        output, _ = process.communicate(timeout=DEADLINE_S)
+    log = (spark35.scratch / "log").read_text()
+    assert '{"job": "drop", "result": true}' in output, log[-4000:]
+    again = Counter(mark.split("-")[1] for mark in marks(tmp_path, "map-"))
+    assert len(again) == MAPS
+    assert min(again.values()) >= 2, again
 
 
 @pytest.mark.slow

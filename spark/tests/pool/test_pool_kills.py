@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
 from machines import MAPS, Steps, pool_spark
+from stores import line as next_line
+from stores import marks, until_marked
 from table import row
 
 from bench.spark_standalone import WORKER_TIMEOUT_S
+
+#: As in faults.py, which only Spark's interpreter can import.
+DROPPED_MAPS = 8
 
 
 def lose_a_machine(line: str, step: str, folder: Path, *, silently: bool) -> None:
@@ -78,6 +84,27 @@ def test_a_killed_worker_costs_no_output(line: str, copies: int, tmp_path: Path)
         steps.end("between")
         made.account = steps.account()
         assert (made.account.reruns, made.account.failed_stages) == (0, 0)
+        spark.until_gone()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("copies", [1, 2])
+def test_outputs_that_spark_has_dropped_for_good_stay_dropped(copies: int, tmp_path: Path) -> None:
+    """A worker is lost while they are made anew, and its machine's store goes on."""
+    with pool_spark("3.5") as spark, row("worker killed: dropped", "3.5", copies):
+        settings = {"spark_plasmon_copies": str(copies)}
+        words = ("faults.py", "drop", str(tmp_path))
+        process = spark.start(spark.cluster.master, *words, **settings)
+        assert next_line(process) == {"job": "dropped", "result": [0, 0]}
+        until_marked(tmp_path, "map-", DROPPED_MAPS + DROPPED_MAPS // 2)
+        spark.cluster.kill_worker(0)
+        spark.cluster.wait_until_lost(1)
+        spark.until_logged("Lost executor")
+        (tmp_path / "hold").unlink()
+        assert spark.finish(process).results() == {"drop": True}
+        again = Counter(mark.split("-")[1] for mark in marks(tmp_path, "map-"))
+        assert len(again) == DROPPED_MAPS
+        assert min(again.values()) >= 2, again
         spark.until_gone()
 
 

@@ -195,7 +195,7 @@ final class Application {
             SparkEnv env = SparkEnv.get();
             SparkContext context = SparkContext$.MODULE$.getActive().get();
             OutputCheck check = new OutputCheck(env.conf(), store, pool);
-            surviving = SurvivingOutputs.listen(env, check, pool);
+            surviving = SurvivingOutputs.listen(context, env, check, pool);
             LostOutputs.listen(env, check, surviving);
             RemovedWorkers.listen(context, surviving);
             unused = UnusedOutputs.listen(context, store, pool != null);

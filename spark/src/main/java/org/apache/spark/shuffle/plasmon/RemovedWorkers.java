@@ -16,20 +16,21 @@ import scala.Option;
  *
  * <pre>
  * an executor is removed ─► perhaps its worker is next: the tracker is watched for a while
- *                           └─► outputs that it forgets are listed again
+ *                           └─► its number of changes grows: what it forgot is listed again
  * </pre>
  *
  * <p>A reader that misses outputs asks for them. But a job that begins on a shuffle of which
  * outputs are forgotten asks for nothing, and runs their map tasks again. Spark tells no listener
- * of a removed worker, only of its executors, shortly before.
+ * of a removed worker, only of its executors, shortly before; and its scheduler, which forgets the
+ * outputs, may begin the next job at once. So a job that begins within about two milliseconds of
+ * the removal makes them again. That costs time, and no result: see docs/adr/0114.
  */
 final class RemovedWorkers extends SparkListener {
     private static final Logger LOG = LoggerFactory.getLogger(RemovedWorkers.class);
-    private static final String QUEUE = "plasmon";
     /** How long after an executor its worker is removed, at most. */
     private static final long WATCH_NS = TimeUnit.SECONDS.toNanos(15);
-    /** A job that begins within this time still runs map tasks again. */
-    private static final long PAUSE_MS = 10;
+    /** Between two looks at the tracker's number of changes. */
+    private static final long PAUSE_MS = 1;
 
     private final SurvivingOutputs outputs;
     private long end;
@@ -41,7 +42,7 @@ final class RemovedWorkers extends SparkListener {
 
     /** Listens in the driver, as long as its application runs. */
     static void listen(SparkContext context, SurvivingOutputs outputs) {
-        context.listenerBus().addToQueue(new RemovedWorkers(outputs), QUEUE);
+        context.listenerBus().addToQueue(new RemovedWorkers(outputs), UnusedOutputs.QUEUE);
     }
 
     @Override
@@ -65,8 +66,13 @@ final class RemovedWorkers extends SparkListener {
 
     private void watch() {
         try {
+            long seen = -1;
             while (goesOn()) {
-                outputs.listForgotten();
+                long changes = outputs.changes();
+                if (changes != seen) {
+                    outputs.listForgotten();
+                    seen = changes;
+                }
                 Thread.sleep(PAUSE_MS);
             }
         } catch (InterruptedException interrupted) {

@@ -6,13 +6,13 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
-import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Supplier;
 
 import org.apache.spark.MapOutputTrackerMaster;
 import org.apache.spark.ShuffleStatus;
 import org.apache.spark.SparkConf;
+import org.apache.spark.SparkContext;
 import org.apache.spark.SparkEnv;
 import org.apache.spark.rdd.DeterministicLevel;
 import org.apache.spark.rdd.RDD;
@@ -49,22 +49,27 @@ final class SurvivingOutputs extends DriverEndpoint<int[]> {
     private final OutputCheck check;
     /** Whether an output outlives the loss of the machine that it was made on. */
     private final boolean areLasting;
+    private final HeardEvents heard;
     private final Map<Integer, Written> written = new ConcurrentHashMap<>();
-    private final Set<Long> givenUp = ConcurrentHashMap.newKeySet();
+    private final ForgottenOutputs forgotten = new ForgottenOutputs();
 
     /** A shuffle: what writes it, and into how many partitions. */
     private record Written(WeakReference<RDD<?>> rdd, int partitions) {}
 
-    private SurvivingOutputs(SparkEnv env, OutputCheck check, boolean areLasting) {
+    private SurvivingOutputs(
+            SparkEnv env, OutputCheck check, boolean areLasting, HeardEvents heard) {
         super(env);
         this.check = check;
         this.areLasting = areLasting;
+        this.heard = heard;
     }
 
     /** Listens in the driver, as long as its application runs. */
-    static SurvivingOutputs listen(SparkEnv env, OutputCheck check, PoolMember pool) {
+    static SurvivingOutputs listen(
+            SparkContext context, SparkEnv env, OutputCheck check, PoolMember pool) {
         boolean areLasting = pool == null || pool.copies() > 1;
-        SurvivingOutputs made = new SurvivingOutputs(env, check, areLasting);
+        SurvivingOutputs made = new SurvivingOutputs(
+                env, check, areLasting, HeardEvents.listen(context));
         env.rpcEnv().setupEndpoint(NAME, made);
         return made;
     }
@@ -81,7 +86,7 @@ final class SurvivingOutputs extends DriverEndpoint<int[]> {
 
     /** A reader has missed this output, or found it damaged. */
     void giveUp(long mapId) {
-        givenUp.add(mapId);
+        forgotten.giveUp(mapId);
     }
 
     /**
@@ -128,6 +133,11 @@ final class SurvivingOutputs extends DriverEndpoint<int[]> {
         return restore(numbers[0], numbers[1]);
     }
 
+    /** Grows when the tracker has forgotten outputs. */
+    long changes() {
+        return tracker().getEpoch();
+    }
+
     /**
      * Tells the tracker again of outputs that it has forgotten, of all shuffles. Those with further
      * copies are not looked at: should one be lost all the same, its reader says so. Of the others
@@ -144,23 +154,27 @@ final class SurvivingOutputs extends DriverEndpoint<int[]> {
         if (status.isEmpty()) {
             return;
         }
-        List<MapStatus> forgotten = forgotten(status.get());
-        if (forgotten.isEmpty() || isIndeterminate(shuffle)) {
+        if (forgotten(status.get()).isEmpty() || isIndeterminate(shuffle) || !heard.all()) {
             return;
         }
-        boolean[] areThere = new boolean[forgotten.size()];
+        // All of them may have been dropped for good, as was heard meanwhile.
+        List<MapStatus> candidates = forgotten(status.get());
+        if (candidates.isEmpty()) {
+            return;
+        }
+        boolean[] areThere = new boolean[candidates.size()];
         if (areLasting) {
             Arrays.fill(areThere, true);
         } else {
-            areThere = check.areThere(shuffle, partitions, forgotten);
+            areThere = check.areThere(shuffle, partitions, candidates);
         }
         int listed = 0;
         for (int at = 0; at < areThere.length; at++) {
             if (areThere[at]) {
-                list(shuffle, forgotten.get(at), at);
+                list(shuffle, candidates.get(at), at);
                 listed++;
             } else {
-                giveUp(forgotten.get(at).mapId());
+                giveUp(candidates.get(at).mapId());
             }
         }
         LOG.warn("of {} outputs of shuffle {} that Spark had forgotten {} are listed again",
@@ -177,6 +191,9 @@ final class SurvivingOutputs extends DriverEndpoint<int[]> {
         if (unknown == 0) {
             // Another reader asked before, or the map task has run again.
             return status.get().mapStatuses().length;
+        }
+        if (!heard.all()) {
+            return 0;
         }
         List<MapStatus> candidates = forgotten(status.get());
         boolean[] areThere = check.areThere(shuffle, partitions, candidates);
@@ -203,9 +220,7 @@ final class SurvivingOutputs extends DriverEndpoint<int[]> {
     void replaced(int shuffle, int outputs) {
         Option<ShuffleStatus> status = tracker().shuffleStatuses().get(shuffle);
         if (!status.isEmpty() && status.get().mapStatusesDeleted().length == outputs) {
-            Arrays.stream(status.get().mapStatusesDeleted())
-                    .filter(Objects::nonNull)
-                    .forEach(output -> giveUp(output.mapId()));
+            forgotten.giveUpAll(attempts(status.get().mapStatusesDeleted()));
         }
     }
 
@@ -213,18 +228,15 @@ final class SurvivingOutputs extends DriverEndpoint<int[]> {
     private List<MapStatus> forgotten(ShuffleStatus status) {
         MapStatus[] known = status.mapStatuses().clone();
         MapStatus[] deleted = status.mapStatusesDeleted().clone();
-        List<MapStatus> found = new ArrayList<>();
-        if (Arrays.stream(known).allMatch(Objects::isNull)) {
-            // Not one worker: Spark has dropped the outputs, and is about to make all of them.
-            return found;
-        }
-        for (int index = 0; index < known.length; index++) {
-            MapStatus output = deleted[index];
-            if (known[index] == null && output != null && !givenUp.contains(output.mapId())) {
-                found.add(output);
-            }
-        }
-        return found;
+        return Arrays.stream(forgotten.of(attempts(known), attempts(deleted)))
+                .mapToObj(index -> deleted[index])
+                .toList();
+    }
+
+    private static long[] attempts(MapStatus[] outputs) {
+        return Arrays.stream(outputs)
+                .mapToLong(output -> output == null ? ForgottenOutputs.NONE : output.mapId())
+                .toArray();
     }
 
     private void list(int shuffle, MapStatus output, int number) {
