@@ -67,7 +67,7 @@ final class MapTask<K, V> {
                 application.store(), first, partitions, Settings.timeoutMs(conf));
         // What goes through compression has its size by then, and what is encrypted keeps its own.
         this.sizes = streams.arePlain()
-                ? new ReportedSizes((partition, to) -> streams.compressed(block(partition), to))
+                ? streams.reportedSizes(this::block)
                 : null;
     }
 

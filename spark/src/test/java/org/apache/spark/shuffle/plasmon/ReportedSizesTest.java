@@ -4,7 +4,9 @@ import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.io.ByteArrayOutputStream;
 import java.io.IOException;
+import java.io.OutputStream;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Random;
@@ -17,6 +19,18 @@ import org.plasmon.shuffle.BufferedPartitions;
 class ReportedSizesTest {
     private static final ReportedSizes.Compression DEFLATE =
             (partition, stream) -> new DeflaterOutputStream(stream);
+
+    private static ReportedSizes made() throws IOException {
+        return new ReportedSizes(DEFLATE, ReportedSizes.frameBytes(DEFLATE));
+    }
+
+    private static long deflated(byte[] section) throws IOException {
+        ByteArrayOutputStream made = new ByteArrayOutputStream();
+        try (OutputStream stream = new DeflaterOutputStream(made)) {
+            stream.write(section);
+        }
+        return made.size();
+    }
 
     private static BufferedPartitions content(byte[]... sections) {
         BufferedPartitions content =
@@ -34,7 +48,7 @@ class ReportedSizesTest {
     }
 
     private static long[] sizes(byte[]... sections) throws IOException {
-        ReportedSizes sizes = new ReportedSizes(DEFLATE);
+        ReportedSizes sizes = made();
         sizes.sample(content(sections), sections.length);
         long[] stored = new long[sections.length];
         for (int partition = 0; partition < stored.length; partition++) {
@@ -47,7 +61,7 @@ class ReportedSizesTest {
     void recordsThatCompressWellAreReportedSmaller() throws IOException {
         long[] sizes = sizes(new byte[1 << 20], new byte[1 << 19]);
         assertTrue(sizes[0] > 0 && sizes[0] < 20_000, "" + sizes[0]);
-        assertEquals(sizes[0] / 2, sizes[1], 1);
+        assertEquals(sizes[0] / 2, sizes[1], 10);
     }
 
     @Test
@@ -62,12 +76,30 @@ class ReportedSizesTest {
         long[] sizes = sizes(new byte[0], new byte[1 << 20], new byte[0], new byte[1]);
         assertEquals(0, sizes[0]);
         assertEquals(0, sizes[2]);
-        assertEquals(1, sizes[3]);
+        assertTrue(sizes[3] > 0);
     }
 
     @Test
     void anOutputWithoutBytesIsReportedAsItIs() throws IOException {
         assertArrayEquals(new long[2], sizes(new byte[0], new byte[0]));
+    }
+
+    /** Skew was judged by sizes that were taken from sections of one row each. */
+    @Test
+    void theLargestSectionAndOthersThatWereTriedWholeHaveTheirOwnSize() throws IOException {
+        byte[][] sections = new byte[100][];
+        for (int partition = 0; partition < sections.length; partition++) {
+            sections[partition] = noise(28 + partition % 3);
+        }
+        sections[77] = new byte[2800];
+        long[] sizes = sizes(sections);
+        assertEquals(deflated(sections[77]), sizes[77]);
+        for (int partition : new int[] {0, 50}) {
+            assertEquals(deflated(sections[partition]), sizes[partition]);
+        }
+        // Of the others the frame of a stream is known, and how much its content shrinks.
+        long frame = ReportedSizes.frameBytes(DEFLATE);
+        assertTrue(sizes[1] >= frame && sizes[1] < frame + 28, "" + sizes[1]);
     }
 
     @Test
@@ -76,21 +108,21 @@ class ReportedSizesTest {
         ReportedSizes sizes = new ReportedSizes((partition, stream) -> {
             tried.add(partition);
             return stream;
-        });
+        }, 0);
         byte[][] sections = new byte[90][1];
-        sections[30] = new byte[0];
+        sections[45] = new byte[0];
         sections[60] = new byte[10 << 20];
         sizes.sample(content(sections), 90);
-        assertEquals(List.of(0, 31, 60), tried);
+        assertEquals(List.of(60, 0, 46), tried);
         // Nothing was made smaller, so what was tried is what it was.
         assertArrayEquals(new long[] {7}, sizes.of(new long[] {7}));
     }
 
     @Test
     void allRunsOfAnOutputCount() throws IOException {
-        ReportedSizes sizes = new ReportedSizes(DEFLATE);
+        ReportedSizes sizes = made();
         sizes.sample(content(new byte[ReportedSizes.HEAD_BYTES]), 1);
         sizes.sample(content(noise(ReportedSizes.HEAD_BYTES)), 1);
-        assertEquals(500, sizes.of(new long[] {1000})[0], 10);
+        assertEquals(500, sizes.of(new long[] {1000})[0], 20);
     }
 }
