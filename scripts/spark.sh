@@ -99,7 +99,8 @@ for version in sys.argv[1:]:
     environments.spark(version)' $OTHERS
         jar
         SPARK_VERSIONS="$OTHERS" exec .venv/bin/python -m pytest -q -c spark/tests/pytest.ini \
-            spark/tests/test_jobs.py spark/tests/test_faults.py -m "not slow"
+            spark/tests/test_jobs.py spark/tests/test_faults.py spark/tests/test_memory.py \
+            -m "not slow"
         ;;
     *)
         sed -n '2,12s/^# \{0,1\}//p' "$0" >&2
