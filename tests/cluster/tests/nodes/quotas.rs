@@ -28,10 +28,7 @@ fn accepts(node: &Node, bytes: u64) -> Option<bool> {
             Some(true)
         }
         Err(error) if error.code() == Code::QuotaExceeded => Some(false),
-        Err(error) => {
-            println!("{error}");
-            None
-        }
+        Err(_) => None,
     }
 }
 
