@@ -12,7 +12,7 @@ cd "$(dirname "$0")/.."
 . scripts/build-std.sh
 
 readonly TARGET=aarch64-unknown-linux-gnu
-readonly CRATES=(proto shm store spill client daemon)
+readonly CRATES=(proto shm store spill log client daemon)
 
 packages() {
     local missing=()

@@ -101,7 +101,7 @@ def excluded(names: list[str]) -> list[str]:
 EXCLUDED = excluded(NOT_IN_WORKSPACE_SUITE)
 PURE = [
     argument
-    for name in ("proto", "store", "cluster", "spill", "plo")
+    for name in ("proto", "store", "cluster", "spill", "log", "plo")
     for argument in ("-p", f"plasmon-{name}")
 ]
 

@@ -34,6 +34,7 @@ const UNSTOPPABLE: &[&str] = &[
     "crates/keeper",
     "crates/daemon",
     "crates/spill",
+    "crates/log",
 ];
 
 /// What would stop them.
