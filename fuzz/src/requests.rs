@@ -212,6 +212,7 @@ pub fn parts(input: &mut Input<'_>, bytes: u64) -> (Sizes, Option<Attributes>) {
             Attributes { members, ..Attributes::default() }
         }
         2 => Attributes { name: Name::new("ns", "name").ok(), ..Attributes::default() },
+        3 => Attributes { durable: true, ..Attributes::default() },
         _ => Attributes::default(),
     };
     let data = match input.below(4) {

@@ -1,6 +1,8 @@
 //! A store with a few clients, driven by fuzzed bytes: what they do, and what is true afterwards.
 
 mod growing;
+mod log;
+mod shape;
 mod work;
 
 use std::collections::BTreeMap;
@@ -12,12 +14,13 @@ use plasmon_proto::ring::{Completion, Put, Submission};
 use plasmon_proto::{Attributes, ObjectId};
 use plasmon_store::event::{OpenedFile, Peer, ReadBack, SealTarget};
 use plasmon_store::ports::Directory as _;
-use plasmon_store::{ClientNo, Config, Effect, Event, Store};
+use plasmon_store::{ClientNo, Effect, Event, Store};
 use plasmon_testkit::directory::{TestDirectory, overlap};
 
 use crate::Input;
 use crate::requests::{self, IDS, id, parts, traits};
 
+use self::log::Log;
 use self::work::Work;
 
 const CLIENTS: u32 = 4;
@@ -50,6 +53,7 @@ pub struct World {
     clients: BTreeMap<u32, Client>,
     extents: BTreeMap<ExtentId, u64>,
     work: Vec<Work>,
+    log: Log,
     now_ms: u64,
     number: u64,
     effects: Vec<Effect>,
@@ -60,14 +64,13 @@ pub struct World {
 impl World {
     /// A fresh store.
     pub fn new(input: &mut Input<'_>) -> Self {
-        let spill_bytes_max = (input.byte() % 2 == 0).then_some(64 << 20);
-        let client_quota_bytes = [0, 0, 0, 24 << 20][input.below(4)];
-        let config = Config { spill_bytes_max, client_quota_bytes, ..Config::new(CAPACITY_BYTES) };
+        let store = shape::store(input, CAPACITY_BYTES);
         Self {
-            store: Store::new(config, TestDirectory::default()),
+            store,
             clients: BTreeMap::new(),
             extents: BTreeMap::new(),
             work: Vec::new(),
+            log: Log::default(),
             now_ms: 1,
             number: 0,
             effects: Vec::new(),
@@ -392,6 +395,8 @@ impl World {
             }
             Work::Harden(ticket) => Event::Hardened(ticket, done),
             Work::Spill(ticket) => Event::Spilled(ticket, done),
+            Work::Log(ticket) => self.log.put(ticket, done),
+            Work::Unlog(ticket) => self.log.dead(ticket, done),
             Work::Open(ticket) => {
                 Event::Opened(ticket, if done { OpenedFile::At(0) } else { OpenedFile::Failed })
             }
@@ -460,7 +465,9 @@ impl World {
                 Effect::Opened(client, request, _, file) => {
                     self.answered(client, request, &Reply::SpillFile(file));
                 }
-                Effect::Restore(ticket, _, _, range) => {
+                Effect::Log(ticket, _) => self.work.push(Work::Log(ticket)),
+                Effect::Unlog(ticket, ..) => self.work.push(Work::Unlog(ticket)),
+                Effect::Restore(ticket, _, _, range) | Effect::ReadLog(ticket, _, _, range) => {
                     self.work.push(Work::Restore(ticket, range));
                 }
                 Effect::Punch(range) => self.store.directory().assert_free(&range),

@@ -157,6 +157,7 @@ pub(crate) unsafe fn put_options(pointer: *const plasmon_put_options) -> Result<
         owned,
         strict,
         replace: given.replace != 0,
+        durable: false,
         trusted: false,
     })
 }

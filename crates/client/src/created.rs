@@ -35,6 +35,11 @@ pub(crate) fn create_large(
     plan: &Plan,
     strict: bool,
 ) -> Result<ObjectMemory> {
+    if plan.durable && !session.welcome.durable {
+        let detail = "the store has no log for durable objects: start it with --durable-dir, or \
+                      leave durable out";
+        return Err(Error::new(Code::Unsupported, doing).with_detail(detail).about(id));
+    }
     let (sizes, traits) = (plan.sizes, plan.traits);
     let request = Request::Create { id, sizes, traits, strict };
     let (granted, fd) = loop {
@@ -89,15 +94,42 @@ pub(crate) fn seal(
     id: ObjectId,
     target: ObjectId,
 ) -> Result<()> {
+    let number = begin_seal(connection, session, doing, id, target)?;
+    end_seal(connection, session, doing, (id, target), number)
+}
+
+/// Asks for the seal of such an object; [`end_seal`] gives the outcome.
+pub(crate) fn begin_seal(
+    connection: &Connection,
+    session: &Session,
+    doing: &'static str,
+    id: ObjectId,
+    target: ObjectId,
+) -> Result<u64> {
     if !connection.is_current(session) || !session.writing().is_creating(&id) {
         return Err(Error::forgotten(doing, target));
     }
     if let Some(channel) = session.channel() {
         channel.wake_waiters(&target);
     }
+    let request = if id == target { Request::Seal { id } } else { Request::Replace { id, target } };
+    let begun = connection.begin(doing, request);
+    if begun.is_err() {
+        session.writing().clear_creating(&id);
+    }
+    begun.map_err(|error| error.about(target))
+}
+
+/// The outcome of a seal.
+pub(crate) fn end_seal(
+    connection: &Connection,
+    session: &Session,
+    doing: &'static str,
+    (id, target): (ObjectId, ObjectId),
+    number: u64,
+) -> Result<()> {
     let replaces = id != target;
-    let request = if replaces { Request::Replace { id, target } } else { Request::Seal { id } };
-    let sealed = connection.ask_again(doing, request);
+    let sealed = connection.answer(doing, number, true);
     let sealed = sealed.map(|answer| (answer.reply, answer.again));
     session.writing().clear_creating(&id);
     match sealed {

@@ -100,6 +100,7 @@ mod pool_regions;
 mod pool_subscription;
 mod process;
 mod put;
+mod put_durable;
 mod queries;
 mod ranges;
 mod region;
@@ -162,7 +163,7 @@ pub use plasmon_shm::c_allocator;
 pub use plasmon_shm::deadline::Deadline;
 pub use plasmon_shm::incarnation::Incarnation;
 
-pub use plasmon_proto::message::{Access, ClientInfo, Filter, Notice, Status};
+pub use plasmon_proto::message::{Access, ClientInfo, Filter, LogFigures, Notice, Status};
 pub use plasmon_proto::object::{
     CopyPlacement, Durability, Level, ObjectInfo, ObjectState, Policy, Sizes, Traits, tag,
 };

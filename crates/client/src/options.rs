@@ -124,8 +124,15 @@ pub struct PutOptions {
     pub placement: CopyPlacement,
     /// Of an object in a pool, what it survives; `None` for [`Durability::Memory`], or for
     /// [`Durability::Cache`] with [`Policy::Cache`]. A cache has one copy, on this node, which may
-    /// be evicted: then it ends on all nodes.
+    /// be evicted: then it ends on all nodes. [`Durability::Durable`] is the same as
+    /// [`Self::durable`].
     pub storage: Option<Durability>,
+    /// Whether the object outlives a loss of power of the machine. It is written to the store's log
+    /// before it is seen: a put returns after that. The store needs a folder for it (the setting
+    /// `durable_dir`). Its members are durable, too; it is not owned, not made in a scope, and for
+    /// now not of a pool. Its memory may be given to others at any time, whatever its policy is: a
+    /// get brings it back from the log.
+    pub durable: bool,
     /// When a put of an object in a pool returns; `None` for [`Ack::Copies`] if it has a name or is
     /// to have more than one copy, and else for [`Ack::Local`]. An object with a name is seen
     /// nowhere before the pool has accepted it, so [`Ack::Local`] is not for such.

@@ -16,9 +16,10 @@ use crate::options::{Ack, PutOptions};
 const COPIES: u8 = 2;
 const COPIES_UNNAMED: u8 = 1;
 
-/// Why an object with the class *durable* is refused.
-const NOT_DURABLE: &str = "durable objects, which outlive a loss of power, do not exist yet: leave \
-                           storage out; with copies other nodes of the pool keep the object";
+/// Why a durable object of a pool is refused.
+const NOT_DURABLE: &str = "objects of a pool cannot be durable yet: choose a name that does not \
+                           begin with @, or leave durable out; with copies other nodes of the pool \
+                           keep the object";
 
 /// The parts of an object in the order in which they lie in memory.
 #[derive(Clone, Copy, Debug)]
@@ -56,6 +57,8 @@ pub(crate) struct Plan {
     pub(crate) settles_members: bool,
     /// How many nodes of a pool are to keep it at least.
     pub(crate) copies_min: Option<u8>,
+    /// Whether it is to be in the store's log.
+    pub(crate) durable: bool,
     pub(crate) traits: Traits,
     pub(crate) attributes: Vec<u8>,
     pub(crate) sizes: Sizes,
@@ -78,6 +81,7 @@ impl Plan {
         let pool = pool_attributes(doing, options, chosen)?;
         let waits = pool.is_some_and(|pool| pool.copies > 1);
         let settles = is_homed && options.ack.map_or(waits, |ack| ack == Ack::Copies);
+        let durable = is_durable(options);
         let attributes = attributes(doing, options, pool)?;
         let sizes = Sizes {
             data,
@@ -101,6 +105,7 @@ impl Plan {
             settles,
             settles_members,
             copies_min,
+            durable,
             traits,
             attributes,
             sizes,
@@ -161,8 +166,10 @@ fn pool_attributes(
     if copies > COPIES_MAX {
         return refused(Code::BadRequest, "an object of a pool has 1 to 8 copies");
     }
+    if is_durable(options) {
+        return refused(Code::Unsupported, NOT_DURABLE);
+    }
     let class = match class_of(options) {
-        Ok(Durability::Durable) => return refused(Code::Unsupported, NOT_DURABLE),
         Ok(class) => class,
         Err(detail) => return refused(Code::BadRequest, detail),
     };
@@ -232,7 +239,7 @@ fn of_a_pool_alone(options: &PutOptions) -> Option<&'static str> {
             "only an object of a pool says that it owns its members: put them with owned instead",
         );
     }
-    if storage.is_some_and(|class| class != Durability::Memory) {
+    if storage == Some(Durability::Cache) {
         return Some(
             "only an object of a pool has a storage: its name begins with @, or it is put with \
              pool. One of this store alone may be evicted with policy cache",
@@ -293,14 +300,25 @@ fn unsupported_in_a_pool(options: &PutOptions) -> Option<&'static str> {
     None
 }
 
+/// Whether the object is to outlive a loss of power.
+fn is_durable(options: &PutOptions) -> bool {
+    options.durable || options.storage == Some(Durability::Durable)
+}
+
 fn attributes(
     doing: &'static str,
     options: &PutOptions,
     pool: Option<PoolAttributes>,
 ) -> Result<Vec<u8>> {
     let PutOptions { name, ttl, members, .. } = options;
-    if name.is_none() && ttl.is_none() && members.is_empty() && pool.is_none() {
+    let durable = is_durable(options);
+    if name.is_none() && ttl.is_none() && members.is_empty() && pool.is_none() && !durable {
         return Ok(Vec::new());
+    }
+    if durable && options.owned {
+        let detail = "an object that is owned by a composite cannot be durable: leave one of the \
+                      two out";
+        return Err(Error::new(Code::Unsupported, doing).with_detail(detail));
     }
     if members.len() > MEMBERS_MAX {
         return Err(Error::new(Code::LimitReached, doing)
@@ -309,7 +327,7 @@ fn attributes(
     }
     let ttl_ms = ttl.map(|ttl: Duration| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX));
     let (name, members) = (name.clone(), members.clone());
-    let attributes = Attributes { name, ttl_ms, members, pool };
+    let attributes = Attributes { name, ttl_ms, members, pool, durable };
     let encoded = attributes.encode();
     if encoded.len() > ATTRIBUTES_BYTES_MAX {
         return Err(Error::new(Code::LimitReached, doing)

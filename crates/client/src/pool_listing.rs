@@ -132,6 +132,7 @@ fn info_of(store: &Client, namespace: &str, object: ListedObject) -> ObjectInfo 
         state: ObjectState::Sealed,
         sizes: Sizes { data: data_bytes, metadata: metadata_bytes, attributes: 0 },
         traits: Traits { tag, policy, ..Traits::default() },
+        durable: false,
         name: Some(Name { namespace: namespace.to_owned(), text }),
         created_ms,
         construct_ms: 0,

@@ -30,7 +30,7 @@ use crate::settle::{home, settle_members, settle_put};
 use crate::submit::{acknowledge, await_applied, submit, submit_put};
 use crate::writer::{Origin, Writer};
 
-const PUTTING: &str = "putting object";
+pub(crate) const PUTTING: &str = "putting object";
 const CREATING: &str = "creating object";
 const FLUSHING: &str = "waiting until everything submitted is applied";
 
@@ -105,6 +105,21 @@ impl Process {
         payload: Payload<'_>,
         strict: bool,
     ) -> Result<ObjectId> {
+        let (id, target) = self.write_created(session, chosen, plan, payload, strict)?;
+        seal(&self.connection, session, PUTTING, id, target)?;
+        Ok(target)
+    }
+
+    /// Writes an object into memory that the daemon created for it; the id that it has so far, and
+    /// the one that it is to be sealed as.
+    pub(crate) fn write_created(
+        &self,
+        session: &Session,
+        chosen: Option<ObjectId>,
+        plan: &Plan,
+        payload: Payload<'_>,
+        strict: bool,
+    ) -> Result<(ObjectId, ObjectId)> {
         let (id, target) = self.ids_for(PUTTING, chosen, plan)?;
         session.drain();
         session.writing().verdicts.take_refusals(PUTTING)?;
@@ -121,8 +136,7 @@ impl Process {
         }
         // The way to write the bytes goes before they are sealed; at level strict it must.
         drop(created);
-        seal(&self.connection, session, PUTTING, id, target)?;
-        Ok(target)
+        Ok((id, target))
     }
 
     /// The id that an object is created with, and the one that it is sealed as.
@@ -157,6 +171,8 @@ impl Process {
         session.channel().is_some()
             && !strict
             && !plan.replace
+            // It is seen after it was written to the log.
+            && !plan.durable
             && !self.connection.is_exact()
             // The pool is asked before an object that any node may make is seen.
             && !plan.chosen.is_some_and(|id| id.is_pooled() && id.home().is_none())
@@ -230,6 +246,9 @@ impl Process {
             settle_members(&self.connection, PUTTING, &options.members)?;
         }
         let session = Arc::clone(self.connection.session());
+        if plan.durable {
+            return self.put_many_durable(&session, objects, options);
+        }
         let mut ids = Vec::with_capacity(objects.len());
         let mut awaited = Vec::new();
         let mut outcome = Ok(());

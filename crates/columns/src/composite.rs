@@ -20,6 +20,11 @@ pub(crate) fn put(
     (kind, text): (u8, &str),
     options: &PutOptions,
 ) -> Result<ObjectId> {
+    if options.durable {
+        let detail = "a table that is built in place cannot be durable: put the table itself";
+        let error = plasmon_client::Error::new(Code::Unsupported, "making a table");
+        return Err(error.with_detail(detail).into());
+    }
     let metadata = described((kind, text), options)?;
     // With an id of its own the put returns with the verdict. What replaces nothing is refused.
     let chosen = options.id.is_some() || options.name.is_some() || options.replace || options.pool;

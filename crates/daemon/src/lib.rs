@@ -171,6 +171,7 @@ mod connection_limits;
 mod core;
 mod descriptors_in_flight;
 mod directory;
+mod durable_start;
 mod extents;
 mod log;
 mod outbox;

@@ -316,6 +316,7 @@ fn recovered(
         slot,
         record: image.record,
         hidden: state == State::Hidden,
+        lsn: None,
     })
 }
 
@@ -330,5 +331,6 @@ pub(crate) fn spilled_objects(found: Vec<FileMeta>) -> impl Iterator<Item = Reco
         slot: 0,
         record: 0,
         hidden: false,
+        lsn: None,
     })
 }

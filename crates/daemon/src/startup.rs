@@ -20,8 +20,10 @@ use plasmon_store::Store;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::clock::Clock;
+use crate::core::durable_log::report_ended;
 use crate::core::{Core, Parts};
 use crate::directory::{SLOTS_FIRST, SharedTables};
+use crate::durable_start::{begin_log, open_log, start_log};
 use crate::extents::Extents;
 use crate::recovery::{self, BadInventory, Inventory};
 use crate::sessions::{DETACHED_MAX, Sessions};
@@ -75,6 +77,9 @@ pub(crate) enum StartError {
     /// The spill folder cannot be used.
     #[error("the spill tier cannot be used: {0}")]
     Spill(#[from] plasmon_spill::Error),
+    /// The log of durable objects cannot be used.
+    #[error("the log of durable objects cannot be used: {0}")]
+    Log(#[from] plasmon_log::LogError),
     /// The system refused something.
     #[error("{doing}: {source}")]
     System {
@@ -125,6 +130,7 @@ pub(crate) fn fresh_with(
             other => StartError::Socket(other),
         })?;
     let store_token = crate::random_word().map_err(system("drawing a random number"))?;
+    let opened_log = open_log(&config)?;
     let tier = open_tier(&config, store_token)?;
     let (medium, spill_lock) = match tier {
         Some((tier, lock)) => (Some(Tier::Open(tier)), Some(lock)),
@@ -146,8 +152,12 @@ pub(crate) fn fresh_with(
         }
     }
     let (headroom, memory_limit_bytes) = watch_memory(&config, &shared.control);
-    let workers = workers(&config, headroom, medium)?;
-    let store = Store::new(store_config(&config, &shared.control, store_token), shared);
+    let mut workers = workers(&config, headroom, medium)?;
+    let mut store = Store::new(store_config(&config, &shared.control, store_token), shared);
+    if let Some(opened) = opened_log {
+        let started = start_log(opened, &mut workers, &mut store, clock.now_ms());
+        started.map_err(system("starting the log worker"))?;
+    }
     let parts = Parts {
         config,
         flags,
@@ -215,6 +225,10 @@ pub(crate) fn adopting_with(
     for id in store.recover(clock.now_ms(), &ranges, objects, &mut effects) {
         tracing::error!(%id, "an object is corrupt: its index entry does not match its memory");
     }
+    let logged = begin_log(&config, &mut workers).map_err(system("starting the log worker"))?;
+    if let Some(found) = logged {
+        report_ended(&store.adopt_log(clock.now_ms(), found, &mut effects));
+    }
     let parts = Parts {
         config,
         flags,
@@ -264,6 +278,7 @@ fn store_config(config: &Config, control: &ControlDaemon, boot: u64) -> plasmon_
         level: config.level,
         warm_bytes_max: config.warm_bytes_max,
         spill_bytes_max: config.spill.as_ref().map(|spill| spill.bytes_max.unwrap_or(u64::MAX)),
+        durable: config.durable.is_some(),
         spill_cache: config.spill_cache,
         count_content: config.count_content,
         client_quota_bytes: config.client_quota_bytes.unwrap_or(0),

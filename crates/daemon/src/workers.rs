@@ -5,6 +5,7 @@
 //!      ── Job ──► long worker     the same for large and growing extents
 //!      ── Job ──► seal worker     have the kernel refuse writes
 //!      ── Job ──► file worker     spill, restore, forget
+//!      ── Job ──► log worker      durable objects: write, read, mark as dead
 //!      ◄─ Done ── either, with a doorbell
 //!      ─ table ─► table worker    huge pages for the index; nothing waits for it
 //! ```
@@ -13,6 +14,7 @@
 //! overtake each other. A worker is started with its first job: a store that never spills has no
 //! file thread.
 
+pub(crate) mod durable;
 pub(crate) mod files;
 pub(crate) mod memory;
 mod report;
@@ -30,6 +32,7 @@ use plasmon_shm::{Doorbell, Memfd};
 
 use plasmon_shm::cgroup::Headroom;
 
+pub(crate) use durable::{BatchLimits, LogJob, LogPut, LogSlot, found_in};
 pub(crate) use files::{FileJob, OpenTier, OpenedTier, Target, Tier};
 pub(crate) use memory::{MemoryJob, ReadyExtents};
 pub(crate) use report::{Done, NewMemory, Report, spawn};
@@ -45,6 +48,7 @@ pub(crate) struct Workers {
     files: Option<Sender<FileJob>>,
     tables: Option<Sender<Memfd>>,
     tier: Option<TierSlot>,
+    log: Option<Sender<LogJob>>,
     ahead: ReadyExtents,
     headroom: Arc<Mutex<Headroom>>,
     long: Option<Sender<MemoryJob>>,
@@ -79,6 +83,7 @@ impl Workers {
             files: None,
             tables: None,
             tier: tier.map(TierSlot),
+            log: None,
             ahead,
             headroom: Arc::new(Mutex::new(headroom)),
             long: None,
@@ -148,6 +153,21 @@ impl Workers {
         Ok(edge::receive_within(&self.done, within).ok())
     }
 
+    /// Starts the log worker.
+    pub(crate) fn start_log(&mut self, slot: LogSlot, limits: BatchLimits) -> io::Result<()> {
+        let (sender, jobs) = channel();
+        let report = self.report();
+        spawn("plasmon-log", move || durable::work(&jobs, &report, slot, limits))?;
+        self.log = Some(sender);
+        Ok(())
+    }
+
+    /// Gives the log worker a job.
+    pub(crate) fn log(&mut self, job: LogJob) -> io::Result<()> {
+        let ended = || io::Error::other("the log worker has ended");
+        self.log.as_ref().ok_or_else(ended)?.send(job).map_err(|_| ended())
+    }
+
     /// Gives the table worker an index table, if it is large enough to be worth the work.
     pub(crate) fn table(&mut self, table: &Memfd) -> io::Result<()> {
         if table.bytes() < tables::TABLE_BYTES_MIN {
@@ -190,6 +210,11 @@ impl Workers {
 
     /// Ends the workers and removes every file of the spill tier: the store is over.
     pub(crate) fn end(mut self) {
+        let (sender, is_done) = channel();
+        if self.log(LogJob::End(sender)).is_ok() {
+            // The worker answers, or it is gone and the channel says so.
+            let _ = edge::receive(&is_done);
+        }
         if let Some(TierSlot(Tier::Open(mut medium))) = self.tier.take() {
             files::clear(&mut *medium);
             return;

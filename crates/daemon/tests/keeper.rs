@@ -82,6 +82,7 @@ fn names_ttls_and_deletions_survive_as_well() {
         ttl_ms: Some(3_600_000),
         members: Vec::new(),
         pool: None,
+        durable: false,
     };
     let encoded = attributes.encode();
     let sizes = Sizes { data: 4, metadata: 3, attributes: encoded.len() as u64 };

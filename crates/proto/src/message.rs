@@ -17,7 +17,7 @@ use crate::pool_adoption::{AdoptionCall, AdoptionTold};
 use crate::pool_listing::{ListQuery, ListedPage};
 
 /// The version that both sides must share.
-pub const PROTOCOL_VERSION: u32 = 6;
+pub const PROTOCOL_VERSION: u32 = 7;
 
 /// The identity of an extent: 20 bits of index, which are used again, below the 44 bits of its
 /// birth number, which is never used again in the life of a store, over restarts of its daemon. So
@@ -523,6 +523,8 @@ pub struct Welcome {
     pub level: Level,
     /// The store's capacity in bytes.
     pub capacity_bytes: u64,
+    /// Whether the store has a log for durable objects.
+    pub durable: bool,
     /// The index table sent along.
     pub index: IndexTable,
 }
@@ -805,6 +807,39 @@ pub struct Status {
     pub cluster: String,
     /// The name of this node in its pool; empty without a pool.
     pub node_name: String,
+    /// The log of durable objects, where there is one.
+    pub log: Option<LogFigures>,
+}
+
+/// The figures of the log of durable objects.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogFigures {
+    /// Its folder.
+    pub folder: String,
+    /// What it writes to: `file` or `dax`; empty while it is not open.
+    pub device: String,
+    /// Durable objects, in memory and out of it.
+    pub objects: u64,
+    /// Those of them that are in the log alone.
+    pub objects_away: u64,
+    /// Bytes that the log occupies.
+    pub used_bytes: u64,
+    /// Bytes of them that belong to objects that are there.
+    pub live_bytes: u64,
+    /// The most bytes that it may occupy; 0 for as many as the file system has.
+    pub bytes_max: u64,
+    /// Segments.
+    pub segments: u64,
+    /// Bytes ever written since the daemon's start.
+    pub written_bytes_total: u64,
+    /// Bytes of objects ever put since then.
+    pub put_bytes_total: u64,
+    /// Damaged places that were found while the log was read through.
+    pub damaged: u64,
+    /// Puts and deletes that are not yet confirmed by the device.
+    pub waiting: u64,
+    /// Why nothing durable is accepted; empty when the log works.
+    pub fault: String,
 }
 
 /// A connected client.

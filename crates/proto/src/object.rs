@@ -137,6 +137,10 @@ pub struct Attributes {
     /// all others are stored as they were before there were pools.
     #[serde(skip)]
     pub pool: Option<PoolAttributes>,
+    /// Whether it is in the store's log before it is seen, and outlives the machine's power. Stored
+    /// as a trailer that only such objects have.
+    #[serde(skip)]
+    pub durable: bool,
 }
 
 /// The attributes of an object in a pool.
@@ -282,8 +286,8 @@ impl Attributes {
     /// Whether there is nothing to store.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        let Self { name, ttl_ms, members, pool } = self;
-        name.is_none() && ttl_ms.is_none() && members.is_empty() && pool.is_none()
+        let Self { name, ttl_ms, members, pool, durable } = self;
+        name.is_none() && ttl_ms.is_none() && members.is_empty() && pool.is_none() && !durable
     }
 
     /// The attributes of a copy of this object on another node, which say where it was made. What
@@ -295,7 +299,7 @@ impl Attributes {
         let pool = self.pool.unwrap_or(PoolAttributes::ONE);
         let pool = PoolAttributes { origin, serial, ..pool };
         let (name, members) = (self.name.clone(), self.members.clone());
-        Self { name, ttl_ms: None, members, pool: Some(pool) }
+        Self { name, ttl_ms: None, members, pool: Some(pool), durable: false }
     }
 
     /// The stored form; nothing for empty attributes.
@@ -304,10 +308,28 @@ impl Attributes {
             return Vec::new();
         }
         let mut bytes = postcard::to_allocvec(self).unwrap_or_default();
-        if let Some(pool) = &self.pool {
-            bytes.extend(pool.encode_trailer());
-        }
+        bytes.extend(self.encode_trailer());
         bytes
+    }
+
+    /// The bytes that follow the attributes that every object can have: nothing, or what a pool
+    /// needs to know, or the mark of a durable object.
+    pub fn encode_trailer(&self) -> Vec<u8> {
+        match &self.pool {
+            Some(pool) => pool.encode_trailer(),
+            None if self.durable => vec![DURABLE_TRAILER],
+            None => Vec::new(),
+        }
+    }
+
+    /// Takes over what [`Self::encode_trailer`] made. The bytes may be hostile.
+    pub fn take_trailer(&mut self, bytes: &[u8]) -> Result<(), BadAttributes> {
+        self.durable = *bytes == [DURABLE_TRAILER];
+        self.pool = match self.durable {
+            true => None,
+            false => PoolAttributes::decode_trailer(bytes)?,
+        };
+        Ok(())
     }
 
     /// Reads the stored form back; the bytes may be hostile.
@@ -320,7 +342,7 @@ impl Attributes {
         }
         let (mut attributes, trailer): (Self, _) =
             postcard::take_from_bytes(bytes).map_err(|_| BadAttributes)?;
-        attributes.pool = PoolAttributes::decode_trailer(trailer)?;
+        attributes.take_trailer(trailer)?;
         attributes.check()?;
         Ok(attributes)
     }
@@ -329,7 +351,8 @@ impl Attributes {
     pub fn check(&self) -> Result<(), BadAttributes> {
         let named = self.name.as_ref().is_none_or(|name| name.check().is_ok());
         let pooled = self.pool.as_ref().is_none_or(PoolAttributes::is_valid);
-        let valid = named && pooled && self.members.len() <= MEMBERS_MAX;
+        let durable = !self.durable || self.pool.is_none();
+        let valid = named && pooled && durable && self.members.len() <= MEMBERS_MAX;
         if valid { Ok(()) } else { Err(BadAttributes) }
     }
 }
@@ -337,6 +360,9 @@ impl Attributes {
 /// The first byte of the trailer with [`PoolAttributes`]; more than that where they say what
 /// earlier versions did not know, and refuse.
 const POOL_TRAILER: u8 = 1;
+
+/// The trailer of a durable object that is in no pool.
+const DURABLE_TRAILER: u8 = 16;
 
 /// What is added where the members are deleted with the object, and where it is spread.
 const OWNS_MEMBERS: u8 = 1;
@@ -461,6 +487,8 @@ pub struct ObjectInfo {
     pub holders: u32,
     /// How it is protected.
     pub level: Level,
+    /// Whether it outlives the machine's power.
+    pub durable: bool,
     /// Copies that nodes of the pool keep, in a listing over all of them. A store does not know it,
     /// and it is not part of its messages.
     #[serde(skip)]
@@ -479,6 +507,7 @@ mod tests {
             ttl_ms: Some(u64::MAX),
             members: vec![ObjectId::new([7; 20]); 3],
             pool: None,
+            durable: false,
         };
         assert_eq!(Attributes::decode(&full.encode()), Ok(full.clone()));
         assert!(Attributes::default().encode().is_empty());
@@ -541,6 +570,25 @@ mod tests {
     }
 
     #[test]
+    fn a_durable_object_has_a_mark_after_its_other_attributes() {
+        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let marked = Attributes { durable: true, ..Attributes::default() };
+        assert!(!marked.is_empty());
+        assert_eq!(hex(&marked.encode()), "00000010");
+        assert_eq!(Attributes::decode(&marked.encode()), Ok(marked.clone()));
+        let name = Some(Name::new("ns", "x").unwrap());
+        let named = Attributes { name, ttl_ms: Some(300), ..marked.clone() };
+        assert_eq!(hex(&named.encode()), "01026e73017801ac020010");
+        assert_eq!(Attributes::decode(&named.encode()), Ok(named.clone()));
+        for more in [&[0][..], &[16]] {
+            let longer = [&named.encode()[..], more].concat();
+            assert_eq!(Attributes::decode(&longer), Err(BadAttributes), "{more:?}");
+        }
+        let pool = Some(PoolAttributes::ONE);
+        assert_eq!(Attributes { pool, ..marked }.check(), Err(BadAttributes));
+    }
+
+    #[test]
     fn which_copies_count_follows_from_what_was_asked_for() {
         use {CopyPlacement::*, Durability::*};
         for (class, placement, copies, keeping) in [
@@ -579,7 +627,7 @@ mod tests {
         let name = Some(Name::new("@ns", "x").unwrap());
         let members = vec![ObjectId::pooled([4; 12], Some(1)); 2];
         let (ttl_ms, pool) = (Some(1), Some(pool));
-        let made = Attributes { name, ttl_ms, members, pool };
+        let made = Attributes { name, ttl_ms, members, pool, durable: false };
         let birth = Birth { slot: Slot(1), boot: 5, serial: 9 };
         let origin = Some(Origin { slot: Slot(1), boot: 5 });
         let pool = pool.map(|pool| PoolAttributes { origin, ..pool });

@@ -185,6 +185,25 @@ settings! {
     spill_bytes_max: Bytes = "0";
     /// Whether objects that may be evicted are spilled instead, where there is a `spill_dir`.
     spill_cache: bool = "false";
+    /// The folder of the log of durable objects, on a disk or on persistent memory. They are
+    /// written there before they are seen, and are there again after a loss of power. One store at
+    /// a time has it. Empty: no object is durable.
+    durable_dir: String = "";
+    /// How many bytes the log may take of its folder. 0: as many as the file system has.
+    durable_bytes_max: Bytes = "0";
+    /// How the log writes: `file`, `dax` (a folder on persistent memory that is mapped with
+    /// `MAP_SYNC`), or `auto`: `dax` where the folder can do that.
+    durable_device: String = "auto";
+    /// Bytes of a segment of the log, which are allocated together: 1 MiB to 1 GiB.
+    durable_segment_bytes: Bytes = "64m";
+    /// For how long at most puts of durable objects that arrive while others are being written are
+    /// gathered before they are confirmed together, in milliseconds. A put that is alone does not
+    /// wait.
+    durable_batch_ms: u32 = "2";
+    /// How many bytes are gathered at most.
+    durable_batch_bytes: Bytes = "8m";
+    /// Whether the disk's cache survives a loss of power, so that it need not be flushed.
+    durable_plp: bool = "false";
     /// Users besides the owner that may connect, as `uid:rw` or `uid:ro`. With any, the level is at
     /// least `leased`.
     admit: Vec<String> = "";

@@ -5,8 +5,6 @@
 
 use std::io::{self, Read, Write};
 
-use plasmon_proto::object::PoolAttributes;
-
 use crate::FileMeta;
 
 /// The first bytes of a spill file.
@@ -51,10 +49,8 @@ fn fill(file: &mut dyn Read, buffer: &mut [u8]) -> Result<(), BadFile> {
 pub fn encode_header(store: u64, object: &FileMeta) -> Result<Vec<u8>, BadFile> {
     let mut description =
         postcard::to_allocvec(object).map_err(|_| BadFile::Damaged("not describable"))?;
-    // Not in the attributes' own encoding, which objects in no pool share with earlier versions.
-    if let Some(pool) = &object.attributes.pool {
-        description.extend(pool.encode_trailer());
-    }
+    // Not in the attributes' own encoding, which most objects share with earlier versions.
+    description.extend(object.attributes.encode_trailer());
     if description.len() > DESCRIPTION_BYTES_MAX {
         return Err(BadFile::Damaged("the description is too long"));
     }
@@ -99,7 +95,7 @@ pub fn read_header(store: u64, file: &mut dyn Read) -> Result<FileMeta, BadFile>
     let unreadable = || BadFile::Damaged("the description cannot be read");
     let (mut object, trailer): (FileMeta, _) =
         postcard::take_from_bytes(&description).map_err(|_| unreadable())?;
-    object.attributes.pool = PoolAttributes::decode_trailer(trailer).map_err(|_| unreadable())?;
+    object.attributes.take_trailer(trailer).map_err(|_| unreadable())?;
     let sane = object.sizes.total().is_some() && object.attributes.check().is_ok();
     if sane { Ok(object) } else { Err(BadFile::Damaged("the description exceeds its limits")) }
 }
@@ -126,7 +122,7 @@ pub fn check_trailer(payload_crc: u32, file: &mut dyn Read) -> Result<(), BadFil
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plasmon_proto::object::{Durability, ObjectMeta};
+    use plasmon_proto::object::{Durability, ObjectMeta, PoolAttributes};
     use plasmon_proto::{Attributes, ObjectId};
 
     #[test]

@@ -20,7 +20,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use plasmon_proto::{Code, ObjectId, ObjectState};
+use plasmon_proto::{Attributes, Code, ObjectId, ObjectState};
 
 use crate::clients::Clients;
 use crate::extras::Holds;
@@ -137,9 +137,13 @@ impl<D: Directory> Objects<D> {
     }
 
     /// Every member must be there before a composite of them is.
-    pub(crate) fn check_members(&self, members: &[ObjectId]) -> Result<(), Code> {
-        let readable = |id: &ObjectId| self.state(id).is_readable();
-        if members.iter().all(readable) { Ok(()) } else { Err(Code::Absent) }
+    pub(crate) fn check_members(&self, composite: &Attributes) -> Result<(), Code> {
+        let readable =
+            |id: &ObjectId| self.state(id).is_readable() && !self.durable.is_replacing(id);
+        if composite.durable && !composite.members.iter().all(|id| self.is_id_durable(id)) {
+            return Err(Code::Unsupported);
+        }
+        if composite.members.iter().all(readable) { Ok(()) } else { Err(Code::Absent) }
     }
 
     /// A composite of these members went to the tier.

@@ -16,6 +16,8 @@ pub struct Config {
     pub warm_bytes_max: u64,
     /// How many bytes may be in the spill tier, `None` when there is no tier.
     pub spill_bytes_max: Option<u64>,
+    /// Whether there is a log for durable objects.
+    pub durable: bool,
     /// Whether objects with policy cache are spilled instead of evicted, where there is a tier.
     pub spill_cache: bool,
     /// Whether the capacity counts bytes of data and metadata alone, without any rounding.
@@ -45,6 +47,7 @@ impl Config {
             level: Level::Shared,
             warm_bytes_max: capacity_bytes / 8,
             spill_bytes_max: None,
+            durable: false,
             spill_cache: false,
             count_content: false,
             client_quota_bytes: 0,

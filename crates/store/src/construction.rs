@@ -11,7 +11,7 @@ mod seal;
 use std::collections::BTreeMap;
 
 use plasmon_proto::message::Range;
-use plasmon_proto::object::{Sizes, Traits};
+use plasmon_proto::object::{ObjectMeta, Sizes, Traits};
 use plasmon_proto::pool::Birth;
 use plasmon_proto::{Attributes, ObjectId};
 
@@ -81,6 +81,15 @@ pub(crate) enum Stage {
     /// The kernel is asked to refuse every further write; then it is published under the target's
     /// id and the request is answered.
     Hardening { range: Range, asked: PendingReply, target: ObjectId, attributes: Box<Attributes> },
+    /// The daemon writes it to the log; then it is published under the target's id and the request
+    /// is answered. It is given up only if the log does not take it.
+    Logging {
+        range: Range,
+        asked: PendingReply,
+        target: ObjectId,
+        attributes: Box<Attributes>,
+        meta: ObjectMeta,
+    },
 }
 
 impl Construction {
@@ -89,10 +98,17 @@ impl Construction {
         self.growing.is_some_and(|growing| growing.sealing.is_some())
     }
 
+    /// Whether its seal was taken, so that its client has no say in it any more.
+    pub(crate) fn is_logging(&self) -> bool {
+        matches!(self.stage, Stage::Logging { .. })
+    }
+
     pub(crate) fn range(&self) -> Option<Range> {
         match &self.stage {
             Stage::Announced | Stage::Placing => None,
-            Stage::Writing(range) | Stage::Hardening { range, .. } => Some(*range),
+            Stage::Writing(range)
+            | Stage::Hardening { range, .. }
+            | Stage::Logging { range, .. } => Some(*range),
         }
     }
 }

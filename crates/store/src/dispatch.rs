@@ -94,6 +94,8 @@ impl<D: Directory> Store<D> {
             Event::Spilled(ticket, done) => self.spilled(ticket, done),
             Event::Restored(ticket, outcome) => self.restored(ticket, outcome),
             Event::Opened(ticket, outcome) => self.opened(ticket, outcome),
+            Event::Logged(ticket, outcome) => self.logged(ticket, outcome),
+            Event::Unlogged(ticket, outcome) => self.unlogged(ticket, outcome),
             Event::Tick => self.tick(),
         }
     }
@@ -241,8 +243,8 @@ impl<D: Directory> Store<D> {
                 .abort(client, &id)
                 .map(|()| Reply::Done)
                 .map_err(|code| Failure::of(code).with_id(id)),
-            Request::Delete { ids } => self.delete(client, &ids),
-            Request::DeleteUnused { ids } => self.delete_unused(&ids),
+            Request::Delete { ids } => return self.delete_now(client, request, &ids),
+            Request::DeleteUnused { ids } => return self.delete_when_unused(client, request, &ids),
             Request::Evict { bytes } => return self.evict_on_request(client, request, bytes),
             Request::Quota { bytes } => Ok(self.set_quota(client, bytes)),
             Request::Share { bytes } => self.set_share(client, bytes),

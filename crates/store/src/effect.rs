@@ -8,7 +8,7 @@ use plasmon_proto::pool::Call;
 use plasmon_proto::pool_adoption::AdoptionCall;
 use plasmon_proto::ring::Completion;
 
-use crate::event::{ClientNo, Ticket};
+use crate::event::{ClientNo, Lsn, Ticket};
 
 /// One effect. Effects are carried out in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,11 +106,18 @@ pub enum Effect {
     /// Remove an object from the spill tier; the second value is its serial. The tier does its work
     /// in the order of these effects: what it is asked to read before, it reads before.
     Unspill(ObjectId, u64),
+    /// Write a durable object to the log; answered with [`crate::event::Event::Logged`] when it
+    /// outlives the machine's power. The log does its work in the order of these effects.
+    Log(Ticket, SpillOrder),
+    /// Mark a record of the log as dead; answered with [`crate::event::Event::Unlogged`].
+    Unlog(Ticket, ObjectId, Lsn),
+    /// Read a record of the log into the memory; answered with [`crate::event::Event::Restored`].
+    ReadLog(Ticket, ObjectId, Lsn, Range),
     /// Disconnect a client that broke the protocol or its limits.
     Expel(ClientNo, &'static str),
 }
 
-/// An object to write to the spill tier.
+/// An object to write to the spill tier, or to the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpillOrder {
     /// The id.

@@ -1,10 +1,10 @@
 //! The events of a store: its inputs.
 
-use plasmon_proto::message::{Access, ExtentId, PendingObject, Range, Request};
+use plasmon_proto::message::{Access, ExtentId, Failure, PendingObject, Range, Request};
 use plasmon_proto::object::{ObjectMeta, Sizes};
 use plasmon_proto::pool::{Birth, Origin};
 use plasmon_proto::ring::Submission;
-use plasmon_proto::{Attributes, ObjectId};
+use plasmon_proto::{Attributes, Code, ObjectId};
 
 use crate::ports::SlotNo;
 
@@ -52,6 +52,40 @@ pub struct RecoveredObject {
     pub slot: SlotNo,
     /// The record number in that slot; without meaning when it is spilled.
     pub record: u32,
+    /// Its record in the log, for a durable object that is out of memory.
+    pub lsn: Option<Lsn>,
+}
+
+/// Names a record of the log, for ever.
+pub type Lsn = u64;
+
+/// A durable object that was found in the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoggedObject {
+    /// The id.
+    pub id: ObjectId,
+    /// Its record.
+    pub lsn: Lsn,
+    /// Sizes, traits and times: a time to live counts from the seal.
+    pub meta: ObjectMeta,
+    /// Its attributes.
+    pub attributes: Attributes,
+}
+
+/// Why the log does not have what it was given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogFailure {
+    /// [`Code::StoreFull`] when it has no room; it goes on. Else [`Code::Io`]: it takes nothing
+    /// more.
+    pub code: Code,
+    /// The reason, for a person.
+    pub detail: String,
+}
+
+impl LogFailure {
+    pub(crate) fn about(self, id: ObjectId) -> Failure {
+        Failure::of(self.code).with_id(id).with_detail(self.detail)
+    }
 }
 
 /// How reading a spilled object back ended.
@@ -173,6 +207,10 @@ pub enum Event {
     Restored(Ticket, ReadBack),
     /// An object's file was opened, or was not.
     Opened(Ticket, OpenedFile),
+    /// An object is in the log, as this record, whatever happens to the machine; or it is not.
+    Logged(Ticket, Result<Lsn, LogFailure>),
+    /// That a record of the log is dead is in the log; or it is not.
+    Unlogged(Ticket, Result<(), LogFailure>),
     /// Nothing but time.
     Tick,
 }

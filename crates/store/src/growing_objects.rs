@@ -143,7 +143,7 @@ impl<D: Directory> Store<D> {
         }
         match (&creating.stage, creating.growing) {
             (Stage::Writing(range), Some(growing)) => Ok((*range, growing)),
-            (Stage::Hardening { .. }, _) => Err(Code::AlreadySealed),
+            (Stage::Hardening { .. } | Stage::Logging { .. }, _) => Err(Code::AlreadySealed),
             _ => Err(Code::BadRequest),
         }
     }

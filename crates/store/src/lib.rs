@@ -25,7 +25,8 @@
 //! decision; what the store decides about it is below, in `jobs/`. `creating`, `puts` and `deletes`
 //! are the life of an object; `memory` knows extents, holes and leases, and `jobs` brings requests
 //! for memory through shortage; `evict`, `spill` and `shares` make room; `waits` and `queries`
-//! answer readers; `seat` is what the store asks the daemon of its pool, and what that brings here;
+//! answer readers; `durable` has objects logged before they are seen; `seat` is what the store
+//! asks the daemon of its pool, and what that brings here;
 //! `composite` keeps members alive; `adoption` ends namespaces with a client,
 //! `scopes` the objects that it did not publish;
 //! `recovery` takes over what an earlier daemon left.
@@ -91,6 +92,7 @@ mod disconnect;
 mod dispatch;
 #[cfg(any(test, feature = "doubles"))]
 pub mod doubles;
+mod durable;
 pub mod effect;
 pub mod event;
 mod evict;

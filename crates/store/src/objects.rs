@@ -10,6 +10,7 @@ use plasmon_proto::{Name, ObjectId, ObjectState};
 use crate::construction::PendingObjects;
 use crate::deferred_delete::DeferredDeletes;
 use crate::deletes::DeferredFrees;
+use crate::durable::Durable;
 use crate::extras::{Extras, Holds};
 use crate::ports::{Directory, Entry};
 use crate::recent_ends::RecentEnds;
@@ -32,6 +33,8 @@ pub(crate) struct Objects<D> {
     pub(crate) tier: SpillTier,
     /// Files of objects that are in memory.
     pub(crate) kept: KeptFiles,
+    /// What is in the log.
+    pub(crate) durable: Durable,
     pub(crate) deferred_frees: DeferredFrees,
     pub(crate) deferred_deletes: DeferredDeletes,
     /// Objects with a time to live: when, which, which incarnation.
@@ -78,6 +81,7 @@ impl<D: Directory> Objects<D> {
             pending_objects: PendingObjects::default(),
             tier: SpillTier::default(),
             kept: KeptFiles::default(),
+            durable: Durable::default(),
             deferred_frees: DeferredFrees::default(),
             deferred_deletes: DeferredDeletes::default(),
             expiries: BTreeSet::new(),
@@ -106,6 +110,11 @@ impl<D: Directory> Objects<D> {
         self.find(id).is_none()
             && self.pending_objects.get(id).is_none()
             && self.tier.get(id).is_none()
+    }
+
+    /// The same, also not by one that is on its way to the log.
+    pub(crate) fn is_available(&self, id: &ObjectId) -> bool {
+        self.is_free(id) && !self.durable.is_replacing(id)
     }
 
     /// The visible object of this id, as its entry.

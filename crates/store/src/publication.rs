@@ -11,7 +11,7 @@ use crate::extras::Extras;
 use crate::objects::Objects;
 use crate::objects::{Announcement, NewObject};
 use crate::ports::{Directory, Entry};
-use crate::records::{CACHE, EXTRAS, HIDDEN, UNATTACHED};
+use crate::records::{CACHE, EXTRAS, HIDDEN, LOGGED, UNATTACHED};
 use crate::space::Space;
 use crate::store::Store;
 
@@ -25,7 +25,8 @@ impl<D: Directory> Store<D> {
         }
         let own = meta.traits.policy;
         let policy = extras.as_ref().map_or(own, |extras| extras.policy(own));
-        let mut flags = if self.is_evictable(policy) { CACHE } else { 0 };
+        let durable = extras.as_ref().is_some_and(|extras| extras.attributes.durable);
+        let mut flags = self.list_flag(policy, durable);
         if !visible {
             flags |= HIDDEN;
         }
@@ -62,6 +63,16 @@ impl<D: Directory> Store<D> {
             self.objects.enlist(record);
         }
         record
+    }
+
+    /// The flag of the list that such an object is in while it may leave the memory.
+    pub(crate) fn list_flag(&self, policy: Policy, durable: bool) -> u16 {
+        match durable {
+            true if self.config.spill_bytes_max.is_none() => LOGGED,
+            true => 0,
+            false if self.is_evictable(policy) => CACHE,
+            false => 0,
+        }
     }
 
     /// Whether memory is made by dropping such objects.
@@ -128,6 +139,7 @@ impl<D: Directory> Store<D> {
             _ => self.totals.deleted += 1,
         }
         self.objects.drop_file(entry.serial, &mut self.out);
+        self.objects.drop_record(entry.serial, &mut self.out);
         let name =
             self.objects.extras_of(entry.record).and_then(|extras| extras.attributes.name.clone());
         if let Some(name) = &name {

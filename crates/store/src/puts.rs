@@ -60,9 +60,11 @@ impl<D: Directory> Store<D> {
         };
         let checked = match attributes {
             Some(plain) if plain.is_empty() => Ok(plain),
+            // A ring cannot say that it is in the log.
+            Some(it) if it.durable => Err(Code::Unsupported),
             Some(it) if it.check().is_ok() => self
                 .objects
-                .check_members(&it.members)
+                .check_members(&it)
                 .and_then(|()| self.sessions.check_name(&put.id, &it, &put.sizes))
                 .and_then(|()| self.check_pooled(&put.id, &it))
                 .map(|()| it),
@@ -141,7 +143,7 @@ impl<D: Directory> Store<D> {
                 _ => Err(Code::Exists),
             };
         }
-        if self.objects.tier.get(&put.id).is_some() {
+        if self.objects.tier.get(&put.id).is_some() || self.objects.durable.is_replacing(&put.id) {
             Err(Code::Exists)
         } else {
             Ok(PriorClaim::No)

@@ -202,6 +202,7 @@ impl<D: Directory> Store<D> {
             creator_pid: self.sessions.pid_of(record.owner),
             pins,
             holders: extras.map_or(0, |it| it.holders),
+            durable: extras.is_some_and(|it| it.attributes.durable),
             level: if strict { Level::Strict } else { self.config.level },
             ..self.blank_info(&entry.id)
         }
@@ -230,6 +231,7 @@ impl<D: Directory> Store<D> {
             expires_ms: spilled.extras.expires_ms,
             creator_pid: self.sessions.pid_of(spilled.owner),
             holders: spilled.extras.holders,
+            durable: spilled.extras.attributes.durable,
             ..self.blank_info(id)
         }
     }
@@ -248,6 +250,7 @@ impl<D: Directory> Store<D> {
             pins: 0,
             holders: 0,
             level: self.config.level,
+            durable: false,
             copies: None,
         }
     }

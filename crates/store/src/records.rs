@@ -13,22 +13,25 @@ use crate::ports::SlotNo;
 pub(crate) const NONE: u32 = u32::MAX;
 
 /// The record is in use.
-pub(crate) const USED: u8 = 1;
+pub(crate) const USED: u16 = 1;
 /// The object is deleted; its memory waits for its last pin.
-pub(crate) const HIDDEN: u8 = 2;
+pub(crate) const HIDDEN: u16 = 2;
 /// The object may be evicted.
-pub(crate) const CACHE: u8 = 4;
+pub(crate) const CACHE: u16 = 4;
 /// The record is in a list.
-pub(crate) const LISTED: u8 = 8;
+pub(crate) const LISTED: u16 = 8;
 /// The side map knows more.
-pub(crate) const EXTRAS: u8 = 16;
+pub(crate) const EXTRAS: u16 = 16;
 /// The daemon is writing the object to the spill tier.
-pub(crate) const SPILLING: u8 = 32;
+pub(crate) const SPILLING: u16 = 32;
 /// The object comes from an earlier daemon.
-pub(crate) const RECOVERED: u8 = 64;
+pub(crate) const RECOVERED: u16 = 64;
 /// The object is owned and no composite has held it yet: it is in no list. What is being put
 /// together is not taken apart, because its creator may still read it where it wrote it.
-pub(crate) const UNATTACHED: u8 = 128;
+pub(crate) const UNATTACHED: u16 = 128;
+/// The object is durable, in a store without a spill tier: what is there of it besides the memory
+/// is in the log.
+pub(crate) const LOGGED: u16 = 256;
 
 const CHUNK_BITS: u32 = 12;
 const CHUNK: usize = 1 << CHUNK_BITS;
@@ -41,7 +44,7 @@ pub(crate) struct Record {
     next: u32,
     /// The session of its creator.
     pub(crate) owner: u32,
-    pub(crate) flags: u8,
+    pub(crate) flags: u16,
 }
 
 const _: () = assert!(size_of::<Record>() == 20, "every object in memory has one");
@@ -49,7 +52,7 @@ const _: () = assert!(size_of::<Record>() == 20, "every object in memory has one
 const FREE: Record = Record { slot: 0, previous: NONE, next: NONE, owner: 0, flags: 0 };
 
 impl Record {
-    pub(crate) fn is(&self, flags: u8) -> bool {
+    pub(crate) fn is(&self, flags: u16) -> bool {
         self.flags & flags == flags
     }
 }
@@ -61,6 +64,8 @@ pub(crate) enum List {
     Cache = 0,
     /// Objects that may be spilled.
     Keep = 1,
+    /// Durable objects in a store without a spill tier.
+    Logged = 2,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -75,7 +80,7 @@ struct Ends {
 pub(crate) struct Records {
     chunks: Vec<Box<[Record]>>,
     free: FreeNumbers,
-    lists: [Ends; 2],
+    lists: [Ends; 3],
     /// How many records were ever put into a list.
     listings: u64,
 }
@@ -83,7 +88,7 @@ pub(crate) struct Records {
 impl Default for Records {
     fn default() -> Self {
         let ends = Ends { newest: NONE, oldest: NONE, count: 0 };
-        Self { chunks: Vec::new(), free: FreeNumbers::default(), lists: [ends; 2], listings: 0 }
+        Self { chunks: Vec::new(), free: FreeNumbers::default(), lists: [ends; 3], listings: 0 }
     }
 }
 
@@ -113,7 +118,7 @@ impl Records {
     }
 
     /// A record to fill.
-    pub(crate) fn allocate(&mut self, owner: u32, flags: u8) -> u32 {
+    pub(crate) fn allocate(&mut self, owner: u32, flags: u16) -> u32 {
         let number = loop {
             match self.free.take() {
                 Some(number) => break number,
@@ -126,7 +131,7 @@ impl Records {
 
     /// The record with exactly this number, for an object of an earlier daemon; false when it is
     /// taken or beyond `limit`.
-    pub(crate) fn claim(&mut self, number: u32, limit: u32, flags: u8) -> bool {
+    pub(crate) fn claim(&mut self, number: u32, limit: u32, flags: u16) -> bool {
         if number >= limit {
             return false;
         }
@@ -150,7 +155,11 @@ impl Records {
 
     /// The list that a record is in, or would be in.
     pub(crate) fn list_of(&self, number: u32) -> List {
-        if self.get(number).is(CACHE) { List::Cache } else { List::Keep }
+        match self.get(number) {
+            record if record.is(CACHE) => List::Cache,
+            record if record.is(LOGGED) => List::Logged,
+            _ => List::Keep,
+        }
     }
 
     /// Puts the record at the recently used end of its list.

@@ -25,9 +25,9 @@ use crate::memory::{Domain, Extent};
 use crate::objects::Objects;
 use crate::places::{self, Places};
 use crate::ports::{Directory, Entry};
-use crate::records::{CACHE, EXTRAS, HIDDEN, RECOVERED};
+use crate::records::{EXTRAS, HIDDEN, RECOVERED};
 use crate::space::Space;
-use crate::spill::SpilledObject;
+use crate::spill::{Backing, SpilledObject};
 use crate::store::Store;
 use crate::work::{Leftover, ReturnedLeases};
 
@@ -95,6 +95,13 @@ impl<D: Directory> Store<D> {
             self.objects.unspill(object.id, object.serial, &mut self.out);
         }
         wanted.sort_by_key(|object| object.serial);
+        self.take_in(wanted);
+        std::mem::swap(&mut self.out, effects);
+    }
+
+    /// Takes over objects out of memory, in the order of their serials, of whose ids nothing is
+    /// known.
+    pub(crate) fn take_in(&mut self, wanted: Vec<RecoveredObject>) {
         let ids: Vec<ObjectId> = wanted.iter().map(|object| object.id).collect();
         let composites = self.adopt_spilled(wanted);
         for members in &composites {
@@ -109,7 +116,6 @@ impl<D: Directory> Store<D> {
                 self.start_restore(&id);
             }
         }
-        std::mem::swap(&mut self.out, effects);
     }
 
     /// Gives every object in memory its record. Returns the members of the composites.
@@ -160,9 +166,8 @@ impl<D: Directory> Store<D> {
 
     fn adopt_object(&mut self, record: u32, object: &RecoveredObject) {
         self.space.hold_content(&mut self.sessions.clients, NO_OWNER, &object.meta.sizes);
-        if self.is_evictable(object.meta.traits.policy) {
-            self.objects.records.get_mut(record).flags |= CACHE;
-        }
+        let flag = self.list_flag(object.meta.traits.policy, object.attributes.durable);
+        self.objects.records.get_mut(record).flags |= flag;
         if !object.attributes.is_empty() {
             let extras = recovered_extras(object);
             if let Some(expires_ms) = extras.expires_ms.filter(|_| !object.hidden) {
@@ -194,11 +199,12 @@ impl<D: Directory> Store<D> {
         // The newest incarnation counts; they come in the order of their serials.
         for object in objects.into_iter().rev() {
             // One that was deleted while it was on its way there is hidden.
-            if void.contains(&object.serial)
+            // What is in the log was looked at before.
+            let is_over = void.contains(&object.serial)
                 || self.objects.deferred_frees.is_pinned(object.serial)
                 || self.objects.find(&object.id).is_some()
-                || self.objects.tier.get(&object.id).is_some()
-            {
+                || self.objects.tier.get(&object.id).is_some();
+            if is_over && object.lsn.is_none() {
                 self.objects.unspill(object.id, object.serial, &mut self.out);
                 continue;
             }
@@ -217,6 +223,7 @@ impl<D: Directory> Store<D> {
             }
             let spilled = SpilledObject {
                 serial: object.serial,
+                backing: object.lsn.map_or(Backing::File, Backing::Log),
                 meta: object.meta,
                 extras,
                 owner: NO_OWNER,
@@ -340,7 +347,7 @@ impl<D: Directory> Store<D> {
         }
         // Of an earlier daemon: its memory counts as leased so far.
         let fits = sizes.footprint() == Some(range.bytes);
-        if !fits || !self.objects.is_free(&id) {
+        if !fits || !self.objects.is_available(&id) {
             return false;
         }
         let Some(found) = self.sessions.clients.get_mut(client) else { return false };

@@ -66,6 +66,11 @@ impl Scopes {
         self.by_number.is_empty()
     }
 
+    /// Whether the id is in one of them.
+    pub(crate) fn contains(&self, id: &ObjectId) -> bool {
+        self.by_number.values().any(|scope| scope.contains_key(id))
+    }
+
     /// The scope of this number, made if there was none.
     pub(crate) fn scope_mut(&mut self, number: u64) -> &mut Scope {
         self.by_number.entry(number).or_default()

@@ -25,13 +25,25 @@ use plasmon_proto::message::Range;
 use plasmon_proto::object::{ObjectMeta, Sizes};
 use plasmon_proto::{ObjectId, ObjectState};
 
-use crate::event::Ticket;
+use crate::event::{Lsn, Ticket};
 use crate::extras::Extras;
 
-/// One object in the tier.
+/// Where the bytes of an object are that is out of memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Backing {
+    /// In the spill tier, in the file of its serial.
+    File,
+    /// In the log.
+    Log(Lsn),
+    /// In the log, which has a newer record of its id by now: it is about to be replaced.
+    Superseded,
+}
+
+/// One object out of memory: in the tier, or in the log.
 #[derive(Clone, Debug)]
 pub(crate) struct SpilledObject {
     pub(crate) serial: u64,
+    pub(crate) backing: Backing,
     pub(crate) meta: ObjectMeta,
     pub(crate) extras: Extras,
     /// The session of its creator.
@@ -73,6 +85,8 @@ pub(crate) struct SpillTier {
     by_id: BTreeMap<ObjectId, SpilledObject>,
     by_serial: BTreeMap<u64, ObjectId>,
     bytes: u64,
+    /// How many of them are in the log.
+    logged: usize,
     writing: BTreeMap<Ticket, SpillWrite>,
     reading: BTreeMap<Ticket, SpillRead>,
 }
@@ -82,7 +96,12 @@ impl SpillTier {
         self.by_id.len()
     }
 
-    /// Bytes of all objects in the tier.
+    /// How many of them are in the log.
+    pub(crate) fn logged(&self) -> usize {
+        self.logged
+    }
+
+    /// Bytes of all objects in the tier, without the log.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -96,7 +115,12 @@ impl SpillTier {
     }
 
     pub(crate) fn insert(&mut self, id: ObjectId, spilled: SpilledObject) {
-        self.bytes = self.bytes.saturating_add(stored_bytes(&spilled.meta.sizes));
+        match spilled.backing {
+            Backing::File => {
+                self.bytes = self.bytes.saturating_add(stored_bytes(&spilled.meta.sizes));
+            }
+            Backing::Log(_) | Backing::Superseded => self.logged += 1,
+        }
         self.by_serial.insert(spilled.serial, id);
         self.by_id.insert(id, spilled);
     }
@@ -113,7 +137,12 @@ impl SpillTier {
     fn remove(&mut self, id: &ObjectId) -> Option<SpilledObject> {
         let spilled = self.by_id.remove(id)?;
         self.by_serial.remove(&spilled.serial);
-        self.bytes = self.bytes.saturating_sub(stored_bytes(&spilled.meta.sizes));
+        match spilled.backing {
+            Backing::File => {
+                self.bytes = self.bytes.saturating_sub(stored_bytes(&spilled.meta.sizes));
+            }
+            Backing::Log(_) | Backing::Superseded => self.logged -= 1,
+        }
         Some(spilled)
     }
 

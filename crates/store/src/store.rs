@@ -1,6 +1,6 @@
 //! The store: its parts.
 
-use plasmon_proto::message::{ClientInfo, Failure, Reply, Status};
+use plasmon_proto::message::{ClientInfo, Failure, LogFigures, Reply, Status};
 use plasmon_proto::ring::Completion;
 use plasmon_proto::{Code, ObjectId};
 
@@ -118,6 +118,17 @@ impl<D: Directory> Store<D> {
         info.pins = info.pins.saturating_add(found.pins_count as u32);
     }
 
+    /// What the store knows of its log.
+    fn log_figures(&self) -> LogFigures {
+        let away = self.objects.tier.logged() as u64;
+        LogFigures {
+            objects: self.objects.durable.len() as u64 + away,
+            objects_away: away,
+            waiting: self.objects.durable.waiting_count() as u64,
+            ..LogFigures::default()
+        }
+    }
+
     /// Fills in the store's figures; what only the daemon knows stays as it is.
     pub fn status_into(&self, status: &mut Status) {
         let leased = self.space.leased_bytes(&self.sessions.clients);
@@ -133,7 +144,8 @@ impl<D: Directory> Store<D> {
         status.spill_read_bytes_total = self.totals.spill_read_bytes;
         status.objects = self.objects.visible;
         status.creating = self.objects.pending_objects.len() as u64;
-        status.spilled = self.objects.tier.len() as u64;
+        status.spilled = (self.objects.tier.len() - self.objects.tier.logged()) as u64;
+        status.log = self.config.durable.then(|| self.log_figures());
         status.lingering = self.objects.deferred_frees.len() as u64;
         status.extents = self.space.memory.extents_count() as u64;
         status.index_slots = self.objects.directory.slots();

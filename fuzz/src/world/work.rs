@@ -13,6 +13,8 @@ pub(super) enum Work {
     Spill(Ticket),
     Open(Ticket),
     Restore(Ticket, Range),
+    Log(Ticket),
+    Unlog(Ticket),
 }
 
 impl Work {
@@ -21,7 +23,12 @@ impl Work {
         match self {
             Self::Reserve(_, range, _) | Self::Extend(_, range, _) => Some(range.extent),
             Self::Settle(_, extent, _) => Some(*extent),
-            Self::Harden(_) | Self::Spill(_) | Self::Open(_) | Self::Restore(..) => None,
+            Self::Harden(_)
+            | Self::Spill(_)
+            | Self::Open(_)
+            | Self::Restore(..)
+            | Self::Log(_)
+            | Self::Unlog(_) => None,
         }
     }
 }

@@ -65,7 +65,14 @@ const PLACES: &[Place] = &[
     place("crates/keeper", &["plasmon-proto", "plasmon-shm"]),
     place(
         "crates/daemon",
-        &["plasmon-proto", "plasmon-shm", "plasmon-store", "plasmon-spill", "plasmon-keeper"],
+        &[
+            "plasmon-proto",
+            "plasmon-shm",
+            "plasmon-store",
+            "plasmon-spill",
+            "plasmon-log",
+            "plasmon-keeper",
+        ],
     ),
     place("crates/arrow-c", &["plasmon-columns"]),
     place(

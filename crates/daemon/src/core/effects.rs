@@ -82,13 +82,9 @@ impl Core {
                     ),
                 }
             }
-            Effect::Unspill(id, serial) => {
-                self.tier.removals.begin();
-                if let Err(error) = self.workers.files(FileJob::Remove(Incarnation { id, serial }))
-                {
-                    tracing::warn!(%id, %error, "cannot remove the file of a spilled object");
-                    self.tier.removals.end(false);
-                }
+            Effect::Unspill(id, serial) => self.unspill(Incarnation { id, serial }),
+            effect @ (Effect::Log(..) | Effect::Unlog(..) | Effect::ReadLog(..)) => {
+                self.apply_log_effect(effect);
             }
             // The store has counted it.
             Effect::Expel(client, why) => {
@@ -129,6 +125,9 @@ impl Core {
         status.resident_bytes = self.resident_bytes();
         status.linger_ms = self.config.end_with_last_client.then_some(self.config.linger_ms);
         status.starter_pid = self.lifetime.starter.pid();
+        if let Some(log) = &mut status.log {
+            *log = self.log.completed(log);
+        }
         if let Some(pool) = &self.config.pool {
             status.cluster = pool.cluster.to_string();
             status.node_name.clone_from(&pool.node_name);
@@ -296,6 +295,14 @@ impl Core {
         }
     }
 
+    fn unspill(&mut self, which: Incarnation) {
+        self.tier.removals.begin();
+        if let Err(error) = self.workers.files(FileJob::Remove(which)) {
+            tracing::warn!(id = %which.id, %error, "cannot remove the file of a spilled object");
+            self.tier.removals.end(false);
+        }
+    }
+
     fn restore(&mut self, ticket: Ticket, which: Incarnation, range: Range) {
         let given = self
             .restore_target(range.extent)
@@ -321,7 +328,7 @@ impl Core {
     }
 
     /// The way into an extent that the daemon itself writes to.
-    fn restore_target(&mut self, extent: ExtentId) -> io::Result<Target> {
+    pub(super) fn restore_target(&mut self, extent: ExtentId) -> io::Result<Target> {
         if self.config.level == Level::Leased {
             return self.extents.mapped(extent).map(Target::Mapped);
         }
@@ -373,6 +380,14 @@ impl Core {
                 Done::Opened { ticket, outcome, file } => self.opened(ticket, outcome, file),
                 Done::TierOpened { found, lock } => self.tier_opened(found, lock),
                 Done::TierFault(fault) => self.tier.fault = fault,
+                Done::Logged(ticket, outcome) => {
+                    self.apply_event(Event::Logged(ticket, outcome));
+                }
+                Done::Unlogged(ticket, outcome) => {
+                    self.apply_event(Event::Unlogged(ticket, outcome));
+                }
+                Done::LogOpened(found) => self.log_opened(found),
+                Done::LogFigures(figures) => self.log.figures = *figures,
                 Done::Hardened(ticket, sealed) => self.apply_event(Event::Hardened(ticket, sealed)),
                 Done::Keeper(started) => self.keeper_started(started),
                 Done::PoolDaemon(started) => self.pool_daemon_started(started),

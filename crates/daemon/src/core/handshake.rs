@@ -449,6 +449,7 @@ impl Core {
             access,
             level: self.config.level,
             capacity_bytes: self.config.capacity_bytes,
+            durable: self.config.durable.is_some(),
             index: IndexTable {
                 number: shared.index.table.number(),
                 slots: shared.index.table.slots() as u64,

@@ -16,6 +16,8 @@
 //! client ends that client alone.
 
 mod disconnect;
+mod durable;
+pub(crate) mod durable_log;
 mod effects;
 mod extent_release;
 mod growing_extents;
@@ -65,6 +67,7 @@ use crate::starter::Starter;
 use crate::workers::Workers;
 
 use self::disconnect::Departures;
+use self::durable_log::Log;
 use self::inbox::Inbox;
 use self::lifetime::Lifetime;
 use self::send_queue::SendQueue;
@@ -121,6 +124,7 @@ pub(crate) struct Core {
     /// Extents that were dropped and that other processes have mapped.
     dropped_extents: DroppedExtents<Recipients>,
     tier: Tier,
+    log: Log,
     memory_limit_bytes: u64,
     /// Fresh memory that the worker is asking the kernel for.
     reserving: BTreeMap<Ticket, u64>,
@@ -197,6 +201,7 @@ impl Core {
             extents,
             dropped_extents: DroppedExtents::default(),
             tier: Tier::new(spill_lock, tier_fault),
+            log: Log::default(),
             memory_limit_bytes,
             reserving: BTreeMap::new(),
             peers,

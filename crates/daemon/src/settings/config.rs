@@ -9,6 +9,7 @@ use plasmon_proto::object::Level;
 use plasmon_proto::settings::Settings;
 
 use super::bad_start::BadStart;
+use super::durable::Durable;
 use super::pool::Pool;
 use plasmon_shm::cgroup::Groups;
 use plasmon_shm::incarnation::Incarnation;
@@ -65,6 +66,8 @@ pub struct Config {
     pub spill: Option<Spill>,
     /// Whether objects that may be evicted are spilled instead.
     pub spill_cache: bool,
+    /// The log of durable objects, where there is one.
+    pub durable: Option<Durable>,
     /// The users that may connect besides the owner.
     pub admitted: Vec<Admission>,
     /// How sealed objects are protected.
@@ -123,6 +126,7 @@ impl Config {
             count_content: settings.count_content,
             spill: spill(settings)?,
             spill_cache: settings.spill_cache,
+            durable: Durable::of(settings)?,
             level: level(&settings.level, &admitted)?,
             admitted,
             end_with_last_client: settings.end_with_last_client,

@@ -10,6 +10,7 @@
 
 mod bad_start;
 pub mod config;
+mod durable;
 pub mod flags;
 mod names;
 mod pool;
@@ -22,6 +23,7 @@ use plasmon_proto::settings::{SETTINGS, Settings};
 
 pub use bad_start::BadStart;
 pub use config::{Config, Spill};
+pub use durable::Durable;
 pub use flags::{Invocation, Role};
 pub use names::{flag_of, variable_of};
 pub use pool::Pool;

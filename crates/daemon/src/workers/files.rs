@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use plasmon_proto::message::Range;
 use plasmon_shm::edge;
 use plasmon_shm::{Memfd, WriteExtent};
-use plasmon_spill::{Error, FileMeta, FolderLock, Incarnation, Place, SpillTier};
+use plasmon_spill::{Error, FileMeta, FolderLock, Incarnation, Place, SpillTier, WritePiece};
 use plasmon_store::event::{OpenedFile, ReadBack, Ticket};
 
 use super::{Done, Report};
@@ -249,13 +249,22 @@ fn restore(
     range: &Range,
     which: Incarnation,
 ) -> Result<(), Error> {
+    fill(into, range, |write| medium.read(which, range.bytes, write))
+}
+
+/// Has a range of an extent filled by what `read` reads.
+pub(super) fn fill<E>(
+    into: &Target,
+    range: &Range,
+    read: impl FnOnce(&mut WritePiece<'_>) -> Result<(), E>,
+) -> Result<(), E> {
     match into {
-        Target::Memfd(memfd) => medium.read(which, range.bytes, &mut |at, bytes| {
-            write_all_at(memfd.as_fd(), range.offset + at, bytes)
-        }),
+        Target::Memfd(memfd) => {
+            read(&mut |at, bytes| write_all_at(memfd.as_fd(), range.offset + at, bytes))
+        }
         Target::Mapped(extent) => {
             let mut span = extent.lease(range.offset, range.bytes);
-            medium.read(which, range.bytes, &mut |at, bytes| {
+            read(&mut |at, bytes| {
                 let at = usize::try_from(at).map_err(io::Error::other)?;
                 let room = span.as_mut().and_then(|span| span.get_mut(at..at + bytes.len()));
                 room.ok_or(io::ErrorKind::InvalidInput)?.copy_from_slice(bytes);

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 use plasmon_keeper::KeeperLink;
-use plasmon_proto::message::{ExtentId, Range};
+use plasmon_proto::message::{ExtentId, LogFigures, Range};
 use plasmon_shm::dropped_extents::Remains;
 use plasmon_shm::edge::{self, Point};
 use plasmon_shm::mappings::Trace;
 use plasmon_shm::{Doorbell, GrowingMemfd, Memfd};
 use plasmon_spill::{FileMeta, FolderLock};
-use plasmon_store::event::{OpenedFile, ReadBack, Ticket};
+use plasmon_store::event::{LogFailure, LoggedObject, Lsn, OpenedFile, ReadBack, Ticket};
 
 use crate::core::session_check::SessionCheck;
 
@@ -85,6 +85,14 @@ pub(crate) enum Done {
     },
     /// What the tier's file system refused last; empty when it works again.
     TierFault(String),
+    /// An object is in the log, or is not.
+    Logged(Ticket, Result<Lsn, LogFailure>),
+    /// The end of an object is in the log, or is not.
+    Unlogged(Ticket, Result<(), LogFailure>),
+    /// The log of a store that was taken over can be used; what is in it.
+    LogOpened(Vec<LoggedObject>),
+    /// What the log is like now.
+    LogFigures(Box<LogFigures>),
     /// The kernel refuses every write to an extent now, or does not.
     Hardened(Ticket, bool),
     /// A keeper was started, or not.

@@ -37,6 +37,7 @@ fn welcome() -> Welcome {
         access: Access::ReadWrite,
         level: Level::Leased,
         capacity_bytes: 1 << 20,
+        durable: false,
         index: IndexTable { number: 1, slots: 64 },
     }
 }

@@ -31,7 +31,7 @@ impl<D: Directory> Store<D> {
         if self.was_published_before_restart(client, &id) {
             return Ok(());
         }
-        if !self.objects.is_free(&id) || self.seat.withheld(&id).is_some() {
+        if !self.objects.is_available(&id) || self.seat.withheld(&id).is_some() {
             return Err(Code::Exists);
         }
         let (sizes, traits) = (Sizes::default(), Traits::default());
@@ -145,7 +145,7 @@ impl<D: Directory> Store<D> {
         {
             self.give_up(id);
         }
-        let is_free = self.objects.is_free(id) && self.seat.withheld(id).is_none();
+        let is_free = self.objects.is_available(id) && self.seat.withheld(id).is_none();
         if is_free { Ok(()) } else { Err(Failure::of(Code::Exists)) }
     }
 
@@ -155,6 +155,9 @@ impl<D: Directory> Store<D> {
         };
         if !self.sessions.is_creator(client, creating) {
             return Err(Code::NotOwner);
+        }
+        if creating.is_logging() {
+            return Err(Code::AlreadySealed);
         }
         self.give_up(id);
         Ok(())
@@ -245,6 +248,8 @@ impl Sessions {
         let since = |found: &Client| {
             found.session == creating.owner && found.connection != creating.connection
         };
-        creating.stage != Stage::Announced && self.clients.get(client).is_some_and(since)
+        creating.stage != Stage::Announced
+            && !creating.is_logging()
+            && self.clients.get(client).is_some_and(since)
     }
 }

@@ -29,8 +29,13 @@ impl<D: Directory> Store<D> {
         if attributes.members.contains(target) {
             return Err(Code::BadRequest);
         }
-        if self.objects.pending_objects.get(target).is_some() {
+        if self.objects.pending_objects.get(target).is_some()
+            || self.objects.durable.is_replacing(target)
+        {
             return Err(Code::Exists);
+        }
+        if !attributes.durable {
+            self.check_log_for(target)?;
         }
         let holders = match self.objects.find(target) {
             Some(entry) => self.objects.holders(entry.record),
@@ -65,6 +70,7 @@ impl<D: Directory> Store<D> {
             self.objects.directory.set_leaving(None);
             self.objects.deferred_frees.add(entry.record, self.now_ms);
             self.objects.drop_file(entry.serial, &mut self.out);
+            self.objects.drop_record(entry.serial, &mut self.out);
             self.totals.deleted += 1;
             let extras = self.objects.extras_of(entry.record);
             let name = extras.and_then(|extras| extras.attributes.name.clone());

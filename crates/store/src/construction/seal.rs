@@ -30,7 +30,16 @@ impl<D: Directory> Store<D> {
             return;
         }
         let name = attributes.as_ref().and_then(|attributes| attributes.name.clone());
+        if let Some(durable) = attributes.as_ref().filter(|it| it.durable)
+            && let Err(failure) = self.check_durable(client, &id, &target, durable)
+        {
+            return self.fail(client, request, failure);
+        }
         match self.check_seal(client, &id, &target, attributes) {
+            Ok((_, attributes, false)) if attributes.durable => {
+                let asked = self.sessions.asked(client, request);
+                self.begin_log(&id, &target, attributes, asked);
+            }
             Ok((range, attributes, true)) => {
                 let (ticket, asked) = (self.ticket(), self.sessions.asked(client, request));
                 let Some(creating) = self.objects.pending_objects.get_mut(&id) else { return };
@@ -46,7 +55,7 @@ impl<D: Directory> Store<D> {
                     let asker = self.sessions.clients.asker(client);
                     return self.begin_commit(&target, asker, request);
                 }
-                self.reply(client, request, Reply::Done);
+                self.reply_after_log(client, request, &[target], Reply::Done);
             }
             Err(code) => {
                 let creating = self.objects.pending_objects.get(&id);
@@ -65,7 +74,9 @@ impl<D: Directory> Store<D> {
             return false;
         }
         match self.objects.pending_objects.get_mut(id).map(|creating| &mut creating.stage) {
-            Some(Stage::Hardening { asked, .. }) if asked.connection != again.connection => {
+            Some(Stage::Hardening { asked, .. } | Stage::Logging { asked, .. })
+                if asked.connection != again.connection =>
+            {
                 *asked = again;
                 true
             }
@@ -92,7 +103,7 @@ impl<D: Directory> Store<D> {
             _ if creating.landing.is_some() => return Err(Code::BadRequest),
             Stage::Writing(_) if creating.growing.is_some() => return Err(Code::BadRequest),
             Stage::Writing(range) => *range,
-            Stage::Hardening { .. } => return Err(Code::AlreadySealed),
+            Stage::Hardening { .. } | Stage::Logging { .. } => return Err(Code::AlreadySealed),
             Stage::Announced | Stage::Placing => return Err(Code::BadRequest),
         };
         let attributes =
@@ -152,6 +163,8 @@ impl<D: Directory> Store<D> {
             Reply::Failed(Failure::of(Code::InUse).with_id(target).with_detail(detail))
         } else if let Err(code) = allowed {
             Reply::Failed(self.refusal(code, &target, attributes.name.as_ref(), &sizes))
+        } else if attributes.durable {
+            return self.begin_log(&id, &target, *attributes, asked);
         } else {
             self.finish_seal(&id, &target, *attributes);
             if self.awaits_commit(&target) {
@@ -161,7 +174,7 @@ impl<D: Directory> Store<D> {
             }
             Reply::Done
         };
-        self.answer_creator(&creating, asked, reply);
+        self.answer_creator_after_log(&creating, asked, &target, reply);
     }
 
     /// Whether the object that was just sealed under this id is not to be seen before the pool has
@@ -179,7 +192,7 @@ impl<D: Directory> Store<D> {
         attributes: &Attributes,
         sizes: &Sizes,
     ) -> Result<(), Code> {
-        self.objects.check_members(&attributes.members)?;
+        self.objects.check_members(attributes)?;
         self.check_pooled(target, attributes)?;
         self.check_target(id, target, attributes)?;
         self.sessions.check_name(target, attributes, sizes)
@@ -196,9 +209,20 @@ impl<D: Directory> Store<D> {
         if target.is_pooled() {
             return self.finish_pooled(&creating, range, target, attributes);
         }
+        let meta = match creating.stage {
+            // As it is in the log.
+            Stage::Logging { meta, .. } => meta,
+            _ => ObjectMeta {
+                sizes: creating.sizes,
+                traits: creating.traits,
+                created_ms: creating.since_ms,
+                construct_ms: self.now_ms.saturating_sub(creating.since_ms),
+            },
+        };
         let ttl_ms = attributes.ttl_ms;
+        let sealed_ms = meta.sealed_ms();
         let extras = Extras {
-            expires_ms: ttl_ms.map(|ttl_ms| self.now_ms.saturating_add(ttl_ms)),
+            expires_ms: ttl_ms.map(|ttl_ms| sealed_ms.saturating_add(ttl_ms)),
             attributes: attributes.clone(),
             ..Extras::default()
         };
@@ -208,12 +232,7 @@ impl<D: Directory> Store<D> {
             id: *target,
             serial: creating.serial,
             range,
-            meta: ObjectMeta {
-                sizes: creating.sizes,
-                traits: creating.traits,
-                created_ms: creating.since_ms,
-                construct_ms: self.now_ms.saturating_sub(creating.since_ms),
-            },
+            meta,
             owner: creating.owner,
             extras: extras.kept(),
             visible: true,

@@ -25,6 +25,7 @@ impl<D: Directory> Store<D> {
             if self.objects.holders(entry.record) > 0 {
                 return Err(Code::InUse);
             }
+            self.check_log_for(id)?;
             self.objects.deferred_deletes.insert(entry.serial, *id);
             return Ok(());
         }
@@ -35,6 +36,7 @@ impl<D: Directory> Store<D> {
         if spilled.extras.holders > 0 {
             return Err(Code::InUse);
         }
+        self.check_log_for(id)?;
         self.drop_spilled(id, ObjectState::Deleted);
         Ok(())
     }

@@ -25,6 +25,7 @@ impl<D: Directory> Store<D> {
             let outcome = match self.objects.find(id) {
                 Some(entry) if self.objects.holders(entry.record) > 0 => Err(Code::InUse),
                 Some(_) if !seen.insert(*id) => Err(Code::Absent),
+                Some(_) if self.check_log_for(id).is_err() => Err(Code::Io),
                 Some(entry) => {
                     batch.push(entry);
                     Ok(())
@@ -46,6 +47,7 @@ impl<D: Directory> Store<D> {
         if self.objects.holders(entry.record) > 0 {
             return Err(Code::InUse);
         }
+        self.check_log_for(id)?;
         self.hide_deleted(vec![entry]);
         if self.objects.deferred_frees.fresh.len() >= FRESH_MAX {
             self.collect_fresh();
@@ -55,13 +57,17 @@ impl<D: Directory> Store<D> {
 
     /// Deletes what is being created or spilled.
     fn delete_out_of_memory(&mut self, client: ClientNo, id: &ObjectId) -> Result<(), Code> {
-        if self.objects.pending_objects.get(id).is_some() {
-            return self.abort(client, id);
+        if let Some(creating) = self.objects.pending_objects.get(id) {
+            let is_logging = creating.is_logging();
+            let aborted = self.abort(client, id);
+            // It is not sealed yet, though its creator has no say in that any more.
+            return if is_logging { aborted.or(Err(Code::NotSealed)) } else { aborted };
         }
         let spilled = self.objects.tier.get(id).ok_or(Code::Absent)?;
         if spilled.extras.holders > 0 {
             return Err(Code::InUse);
         }
+        self.check_log_for(id)?;
         self.drop_spilled(id, ObjectState::Deleted);
         self.collect_fresh();
         Ok(())

@@ -12,6 +12,7 @@ use crate::extras::Extras;
 use crate::jobs::Purpose;
 use crate::memory::Kind;
 use crate::records::{CACHE, HIDDEN, LISTED, List, SPILLING, UNATTACHED};
+use crate::spill::Backing;
 
 impl Store<TestDirectory> {
     /// Checks everything that must always hold; panics when anything does not.
@@ -19,6 +20,7 @@ impl Store<TestDirectory> {
         self.check_memory();
         self.check_content();
         self.check_records();
+        self.check_logged();
         self.check_owners();
         self.check_holders();
         self.check_adoptions();
@@ -34,9 +36,12 @@ impl Store<TestDirectory> {
         let objects = self.objects.directory.entries().map(|(_, entry, _)| {
             (entry.range, self.space.memory.charge(&entry.range, &entry.meta.sizes))
         });
-        let creating = self.objects.pending_objects.from(0).filter_map(|(id, creating)| {
-            Some((self.creating(creating.client, id)?.0, creating.charge))
-        });
+        // Also of clients that are gone, while it is on its way to the log.
+        let creating = self
+            .objects
+            .pending_objects
+            .from(0)
+            .filter_map(|(_, creating)| Some((creating.range()?, creating.charge)));
         let leases = self.sessions.clients.iter().flat_map(|(_, client)| client.leases.ranges());
         let in_doubt = self.space.in_doubt.values().flatten().copied();
         let whole = |range: Range| (range, range.bytes);
@@ -189,11 +194,37 @@ impl Store<TestDirectory> {
         assert_eq!(visible, self.objects.visible);
         let withheld = self.seat.withheld_count();
         assert_eq!(hidden, (self.objects.deferred_frees.len() + withheld) as u64);
-        for list in [List::Cache, List::Keep] {
+        for list in [List::Cache, List::Keep, List::Logged] {
             assert_eq!(self.objects.records.oldest(list).count(), self.objects.records.count(list));
             assert!(self.objects.records.oldest(list).all(|record| records.contains(&record)));
         }
         assert!(self.objects.extras.keys().all(|record| records.contains(record)));
+    }
+
+    /// What is durable and seen has its record in the log, which no other object has.
+    fn check_logged(&self) {
+        let mut lsns = BTreeSet::new();
+        for (serial, record) in self.objects.durable.iter() {
+            let entry = self.objects.find(&record.id).expect("it has a visible object");
+            assert_eq!(entry.serial, *serial, "the record is of what is in memory");
+            assert!(self.objects.is_durable(entry.record), "{:?}", record.id);
+            assert!(lsns.insert(record.lsn), "{} is of two objects", record.lsn);
+        }
+        for (id, spilled) in self.objects.tier.from(0) {
+            let is_logged = match spilled.backing {
+                Backing::File => false,
+                Backing::Log(lsn) => lsns.insert(lsn),
+                Backing::Superseded => unreachable!("{id:?} was replaced at once"),
+            };
+            assert_eq!(is_logged, spilled.extras.attributes.durable, "{id:?}");
+        }
+        if !self.config.durable || !self.objects.durable.is_open() {
+            return;
+        }
+        for (_, entry, visible) in self.objects.directory.entries() {
+            let is_durable = visible && self.objects.is_durable(entry.record);
+            assert_eq!(self.objects.durable.has(entry.serial), is_durable, "{:?}", entry.id);
+        }
     }
 
     fn check_owners(&self) {

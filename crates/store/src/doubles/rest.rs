@@ -12,6 +12,7 @@ impl<D: Directory> Store<D> {
             ("requests that wait", self.sessions.waits.len()),
             ("requests for memory", self.space.jobs.parked().count()),
             ("pins", self.sessions.pins.len()),
+            ("deletes that are not in the log yet", self.objects.durable.deletes_count()),
         ];
         let all = self.seat.under_way().into_iter().chain(own);
         let left: Vec<String> =

@@ -8,13 +8,16 @@ use super::FileOpening;
 use crate::effect::Effect;
 use crate::event::{ClientNo, OpenedFile, Ticket};
 use crate::ports::Directory;
+use crate::spill::{Backing, SpilledObject};
 use crate::store::Store;
 
 impl<D: Directory> Store<D> {
     /// Has the file of a spilled object opened. For what is not spilled the answer is its state.
     pub(crate) fn open_spilled(&mut self, client: ClientNo, request: u64, id: ObjectId) {
         let Some(asker) = self.sessions.clients.asker(client) else { return };
-        let Some(spilled) = self.objects.tier.get(&id).filter(|spilled| !spilled.corrupt) else {
+        // What is in the log has no file of its own: the client is told to have it brought back.
+        let has_file = |it: &&SpilledObject| !it.corrupt && it.backing == Backing::File;
+        let Some(spilled) = self.objects.tier.get(&id).filter(has_file) else {
             return self.reply(client, request, Reply::States(vec![self.state_of(&id)]));
         };
         let (serial, sizes, traits) = (spilled.serial, spilled.meta.sizes, spilled.meta.traits);

@@ -7,6 +7,7 @@ use crate::event::Ticket;
 use crate::objects::Objects;
 use crate::ports::{Directory, Entry};
 use crate::records::{HIDDEN, SPILLING};
+use crate::spill::Backing;
 use crate::store::Store;
 use crate::work::PIECE;
 
@@ -42,7 +43,9 @@ impl<D: Directory> Store<D> {
                 if pins > 0 {
                     self.objects.show(entry);
                 } else if let Some(kept) = self.objects.kept.remove(entry.serial) {
-                    self.enter_tier(entry, kept.file);
+                    self.enter_tier(entry, kept.file, Backing::File);
+                } else if let Some(record) = self.objects.durable.take(entry.serial) {
+                    self.enter_tier(entry, entry.serial, Backing::Log(record.lsn));
                 }
             }
         }

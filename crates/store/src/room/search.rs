@@ -5,7 +5,6 @@ use crate::deletes::Again;
 use crate::evict::{EvictionScope, Measure};
 use crate::jobs::Job;
 use crate::ports::{Directory, Entry};
-use crate::records::List;
 use crate::store::Store;
 use crate::work::{EXAMINED_MAX, PIECE};
 
@@ -72,8 +71,7 @@ impl<D: Directory> Store<D> {
         let goes_on = matches!(older, Older::From(_))
             || cached < self.objects.candidates_count(&self.sessions, EvictionScope::Anybodys)
             || job.may_spill()
-                && self.config.spill_bytes_max.is_some()
-                && kept < self.objects.records.count(List::Keep);
+                && self.spillable().is_some_and(|list| kept < self.objects.records.count(list));
         if goes_on && self.space.jobs.stuck != Some(stuck) {
             return Room::Later;
         }
@@ -97,8 +95,8 @@ impl<D: Directory> Store<D> {
                 candidates.hidden =
                     self.hide_for_eviction(shortage, measure, EvictionScope::Anybodys, PIECE);
             }
-        } else if job.may_spill() && self.config.spill_bytes_max.is_some() {
-            let oldest = self.objects.records.oldest(List::Keep).take(EXAMINED_MAX);
+        } else if let Some(list) = self.spillable().filter(|_| job.may_spill()) {
+            let oldest = self.objects.records.oldest(list).take(EXAMINED_MAX);
             candidates.spillable = oldest.map(|record| self.objects.entry(record)).collect();
         }
         candidates

@@ -87,9 +87,8 @@ impl<D: Directory> Store<D> {
         self.collect_fresh();
         if unpublished.is_empty()
             && let Some((asker, request)) = unpublished.request
-            && self.sessions.clients.is_asking(asker)
         {
-            self.reply(asker.client, request, Reply::Done);
+            self.reply_when_log_rests(asker, request, Reply::Done);
         }
         unpublished
     }

@@ -46,14 +46,14 @@ impl<D: Directory> Store<D> {
 
     /// Whether an object with these attributes may be published under this id, by a client.
     pub(crate) fn check_pooled(&self, id: &ObjectId, attributes: &Attributes) -> Result<(), Code> {
-        let Attributes { name, ttl_ms, members, pool } = attributes;
+        let Attributes { name, ttl_ms, members, pool, durable } = attributes;
         if !id.is_pooled() {
             if members.iter().any(ObjectId::is_pooled) {
                 return Err(Code::Unsupported);
             }
             return if pool.is_none() { Ok(()) } else { Err(Code::BadRequest) };
         }
-        if ttl_ms.is_some() || !are_members_of_a_pool(members) {
+        if ttl_ms.is_some() || *durable || !are_members_of_a_pool(members) {
             return Err(Code::Unsupported);
         }
         let is_made_here = pool.is_none_or(|pool| pool.origin.is_none());

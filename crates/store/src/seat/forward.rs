@@ -40,7 +40,7 @@ impl<D: Directory> Store<D> {
             }
         }
         if missing.is_empty() {
-            return self.reply(client, request, Reply::Outcomes(outcomes));
+            return self.reply_after_log(client, request, ids, Reply::Outcomes(outcomes));
         }
         let number = self.next_delete();
         let pooled: Vec<ObjectId> = missing.keys().copied().collect();

@@ -81,7 +81,7 @@ impl<D: Directory> Store<D> {
         }
         let attributes =
             attributes.filter(|found| found.check().is_ok()).ok_or(Code::BadRequest)?;
-        let Attributes { name, ttl_ms, members, pool } = &attributes;
+        let Attributes { name, ttl_ms, members, pool, durable: _ } = &attributes;
         let pool = pool.filter(|pool| pool.origin.is_some()).ok_or(Code::BadRequest)?;
         let here = self.seat.here.ok_or(Code::BadRequest)?;
         let is_named = name.as_ref().is_none_or(|name| name.is_of(id));

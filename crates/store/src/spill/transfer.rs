@@ -3,7 +3,8 @@
 use plasmon_proto::message::{Failure, Range};
 use plasmon_proto::{Code, ObjectId, ObjectState};
 
-use super::{SpillRead, SpillWrite, SpilledObject, stored_bytes};
+use super::{Backing, SpillRead, SpillWrite, SpilledObject, stored_bytes};
+use crate::durable::LogRecord;
 use crate::effect::{Effect, SpillOrder};
 use crate::event::{ReadBack, Ticket};
 use crate::extras::Extras;
@@ -24,7 +25,10 @@ impl<D: Directory> Store<D> {
         pins: &[u32],
         shortage: u64,
     ) -> usize {
-        let Some(bytes_max) = self.config.spill_bytes_max else { return 0 };
+        if self.spillable().is_none() {
+            return 0;
+        }
+        let bytes_max = self.config.spill_bytes_max.unwrap_or(0);
         let mut stay = 0;
         for (entry, pins) in candidates.iter().zip(pins) {
             if self.objects.tier.charge_coming() >= shortage {
@@ -74,7 +78,7 @@ impl<D: Directory> Store<D> {
         self.objects.records.unlist(record);
         self.objects.records.get_mut(record).flags |= SPILLING;
         let charge = self.space.memory.charge(&range, &meta.sizes);
-        let has_file = self.objects.kept.contains(serial);
+        let has_file = self.objects.kept.contains(serial) || self.objects.durable.has(serial);
         let bytes = if has_file { 0 } else { stored_bytes(&meta.sizes) };
         self.objects.tier.writing.insert(ticket, SpillWrite { record, id, serial, bytes, charge });
         if has_file {
@@ -132,13 +136,13 @@ impl<D: Directory> Store<D> {
             self.objects.directory.set_leaving(None);
             return false;
         }
-        self.enter_tier(&entry, entry.serial);
+        self.enter_tier(&entry, entry.serial, Backing::File);
         true
     }
 
     /// A hidden object without pins gives its memory up: it is in the tier, in the file of this
-    /// incarnation.
-    pub(crate) fn enter_tier(&mut self, entry: &Entry, file: u64) {
+    /// incarnation, or in the log.
+    pub(crate) fn enter_tier(&mut self, entry: &Entry, file: u64, backing: Backing) {
         let owner = self.objects.records.get(entry.record).owner;
         let extras =
             self.objects.free(entry, &mut self.space, &mut self.sessions.clients, &mut self.out);
@@ -149,8 +153,8 @@ impl<D: Directory> Store<D> {
         let Entry { id, meta, .. } = *entry;
         let name = extras.attributes.name.clone();
         let members = extras.attributes.members.clone();
-        let spilled =
-            SpilledObject { serial: file, meta, extras, owner, corrupt: false, restoring: false };
+        let (serial, corrupt, restoring) = (file, false, false);
+        let spilled = SpilledObject { serial, backing, meta, extras, owner, corrupt, restoring };
         self.objects.tier.insert(id, spilled);
         self.objects.deferred_deletes.renumber(entry.serial, file);
         self.totals.spilled += 1;
@@ -184,7 +188,11 @@ impl<D: Directory> Store<D> {
         let ticket = self.ticket();
         let PlacedRange { range, charge, .. } = *placed;
         self.objects.tier.reading.insert(ticket, SpillRead { id, serial, range, charge });
-        self.out.push(Effect::Restore(ticket, id, serial, range));
+        let backing = self.objects.tier.get(&id).filter(|it| it.serial == serial);
+        self.out.push(match backing.map(|it| it.backing) {
+            Some(Backing::Log(lsn)) => Effect::ReadLog(ticket, id, lsn, range),
+            _ => Effect::Restore(ticket, id, serial, range),
+        });
     }
 
     /// There is no memory for an object that should come back.
@@ -201,11 +209,15 @@ impl<D: Directory> Store<D> {
     /// An object that should come back cannot be read now. A request for it alone is told why; one
     /// for several is told that it is still spilled.
     fn read_failed(&mut self, id: &ObjectId) {
+        let detail = match self.objects.tier.get(id).map(|it| it.backing) {
+            Some(Backing::File) | None => {
+                "the object's spill file cannot be read now; the object is not lost: try again"
+            }
+            _ => "the log cannot be read now; the object is not lost: try again",
+        };
         for waiter in self.sessions.waits.give_up(id) {
             if self.sessions.waits.is_for_one(waiter) {
-                let failure = Failure::of(Code::Io).with_id(*id).with_detail(
-                    "the object's spill file cannot be read now; the object is not lost: try again",
-                );
+                let failure = Failure::of(Code::Io).with_id(*id).with_detail(detail);
                 self.fail_waiter(waiter, failure);
             } else {
                 self.answer_waiter(waiter);
@@ -244,13 +256,17 @@ impl<D: Directory> Store<D> {
             self.objects.expiries.remove(&(expires_ms, id, spilled.serial));
         }
         let serial = self.serial();
-        let SpilledObject { meta, extras, owner, .. } = spilled;
+        let SpilledObject { meta, extras, owner, backing, .. } = spilled;
         self.sessions.clients.own(owner, charge);
         self.objects.warm_members(&extras.attributes.members);
         let extras = extras.kept();
         let visible = !id.is_pooled() || self.is_vouched(&id);
         let record = self.publish(NewObject { id, serial, range, meta, owner, extras, visible });
         self.totals.restored += 1;
+        if let Backing::Log(lsn) = backing {
+            self.objects.durable.insert(serial, LogRecord { id, lsn });
+            return self.notify_waiters(&id, ObjectState::Sealed);
+        }
         self.totals.spill_read_bytes += stored_bytes(&meta.sizes);
         if !visible {
             self.objects.unspill(id, spilled.serial, &mut self.out);
@@ -284,7 +300,7 @@ impl<D: Directory> Store<D> {
             self.objects.expiries.remove(&(expires_ms, *id, spilled.serial));
         }
         // If it is being read just now, the tier removes it after that.
-        self.objects.unspill(*id, spilled.serial, &mut self.out);
+        self.objects.drop_backing(*id, &spilled, &mut self.out);
         self.totals.deleted += 1;
         self.objects.warm_members(&spilled.extras.attributes.members);
         Some(spilled)
@@ -306,8 +322,12 @@ impl<D: Directory> Objects<D> {
         bytes_max: u64,
         out: &mut Vec<Effect>,
     ) -> bool {
-        if self.kept.contains(entry.serial) {
+        if self.kept.contains(entry.serial) || self.durable.has(entry.serial) {
             return true;
+        }
+        // Not known to be in the log yet. It is never in the tier.
+        if self.is_durable(entry.record) {
+            return false;
         }
         let there = self.tier.bytes_coming().saturating_add(self.kept.bytes());
         let wanted = there.saturating_add(stored_bytes(&entry.meta.sizes));

@@ -7,6 +7,7 @@
 //! of the store are checked, too. `SEED=8317 cargo test -p plasmon-store model` replays one run.
 
 mod actor;
+mod durable;
 mod grower;
 mod restart;
 mod rules;
@@ -18,6 +19,7 @@ use plasmon_proto::object::Level;
 use plasmon_proto::{Attributes, ObjectState};
 use plasmon_testkit::Random;
 
+use self::durable::PendingDelete;
 use super::{World, id};
 use crate::Config;
 use crate::event::ClientNo;
@@ -75,6 +77,9 @@ struct Model {
     writers: BTreeMap<ExtentId, ClientNo>,
     /// What of each extent the store said last to be in its writer's hands.
     lents: BTreeMap<ExtentId, Range>,
+    /// Deletes of durable objects that were asked for: the record that is to be dead, and what the
+    /// answer is to be.
+    deletes: BTreeMap<(ClientNo, u64), PendingDelete>,
     /// Effects that were looked at.
     seen: usize,
     next_number: u64,
@@ -91,6 +96,7 @@ impl Model {
             level: dice.pick(&[Level::Shared, Level::Shared, Level::Leased, Level::Strict]),
             warm_bytes_max: dice.pick(&[0, capacity_bytes / 8, capacity_bytes]),
             spill_bytes_max: dice.pick(&[None, Some(capacity_bytes), Some(u64::MAX)]),
+            durable: dice.percent(60),
             spill_cache: dice.percent(20),
             count_content: dice.percent(15),
             client_quota_bytes: dice.pick(&[0, 0, capacity_bytes / 2]),
@@ -98,7 +104,7 @@ impl Model {
         };
         let mut world = World::new(config);
         (world.reserve, world.spill, world.restore, world.harden) = (None, None, None, None);
-        world.release = None;
+        (world.release, world.logs) = (None, None);
         let mut model = Self {
             world,
             dice,
@@ -107,6 +113,7 @@ impl Model {
             memories: Vec::new(),
             writers: BTreeMap::new(),
             lents: BTreeMap::new(),
+            deletes: BTreeMap::new(),
             seen: 0,
             next_number: 0,
         };
@@ -143,6 +150,10 @@ impl Model {
         for client in clients {
             self.disconnect(client);
         }
+        while !self.world.open.is_empty() {
+            self.settle(true);
+        }
+        self.world.logs = Some(true);
         // Twice, because members can go only after their composites.
         for _ in 0..4 {
             for number in 0..IDS {
@@ -160,6 +171,7 @@ impl Model {
         assert_eq!((status.objects, status.creating, status.spilled), (0, 0, 0));
         assert_eq!((status.lingering, status.waits), (0, 0));
         assert!(self.world.tier.is_empty(), "the tier leaked");
+        assert!(self.world.log.is_empty(), "the log leaked");
     }
 
     /// The store and the model agree about every object.
@@ -173,6 +185,7 @@ impl Model {
                 self.objects.get(&number).map_or(ObjectState::Absent, |known| known.state);
             assert_eq!(self.world.state(number), expected, "object {number}");
         }
+        self.check_log();
     }
 }
 

@@ -80,6 +80,7 @@ impl StoreRemains {
             hidden,
             slot,
             record,
+            lsn: None,
         });
         self
     }
@@ -94,6 +95,7 @@ impl StoreRemains {
             hidden: false,
             slot: 0,
             record: 0,
+            lsn: None,
         });
         self
     }

@@ -966,7 +966,18 @@ fn a_restarted_daemon_shows_no_free_copy_before_it_is_vouched_for_again() {
         let (id, serial, record) = (free(text), 100 + at as u64, at as u32);
         let slot = directory.leave(Entry { serial, id, range, meta, record }, !hidden);
         let range = Some(range);
-        objects.push(RecoveredObject { id, serial, range, meta, attributes, hidden, slot, record });
+        let lsn = None;
+        objects.push(RecoveredObject {
+            id,
+            serial,
+            range,
+            meta,
+            attributes,
+            hidden,
+            slot,
+            record,
+            lsn,
+        });
     }
     let extents = [RecoveredExtent {
         extent,

@@ -10,7 +10,11 @@ use plasmon_proto::ring::{self, Completion, Submission};
 use plasmon_proto::{Attributes, Code, ObjectId, ObjectState, Policy};
 
 use super::TestDirectory;
-use crate::event::{ClientNo, Event, OpenedFile, Peer, ReadBack, SealTarget, Ticket};
+use super::log::TestLog;
+use crate::event::{
+    ClientNo, Event, LogFailure, Lsn, OpenedFile, Peer, ReadBack, SealTarget, Ticket,
+};
+use crate::spill::Backing;
 use crate::{Config, Effect, Store};
 
 /// An id that is told by its number.
@@ -56,6 +60,11 @@ impl Put {
         self
     }
 
+    pub(crate) fn durable(self) -> Self {
+        let attributes = Attributes { durable: true, ..self.attributes.clone() };
+        self.with(attributes)
+    }
+
     pub(crate) fn of(self, members: &[u64]) -> Self {
         let members = members.iter().map(|number| id(*number)).collect();
         self.with(Attributes { members, ..Attributes::default() })
@@ -70,6 +79,8 @@ pub(crate) struct World {
     pub(crate) spill: Option<bool>,
     pub(crate) restore: Option<bool>,
     pub(crate) harden: Option<bool>,
+    /// What the log does.
+    pub(crate) logs: Option<bool>,
     /// Whether processes let go of what was dropped.
     pub(crate) release: Option<bool>,
     /// Requests of the store that wait for the test.
@@ -79,6 +90,8 @@ pub(crate) struct World {
     pub(crate) births: u64,
     /// Objects in the tier, by serial.
     pub(crate) tier: BTreeMap<u64, ObjectId>,
+    /// What is durable.
+    pub(crate) log: TestLog,
     pub(crate) effects: Vec<Effect>,
     events: u64,
     next_request: u64,
@@ -88,7 +101,11 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new(config: Config) -> Self {
-        Self::over(Store::new(config, TestDirectory::default()))
+        let mut world = Self::over(Store::new(config, TestDirectory::default()));
+        if config.durable {
+            world.open_log();
+        }
+        world
     }
 
     pub(crate) fn with_capacity(bytes: u64) -> Self {
@@ -103,17 +120,27 @@ impl World {
             spill: Some(true),
             restore: Some(true),
             harden: Some(true),
+            logs: Some(true),
             release: Some(true),
             open: VecDeque::new(),
             extents: BTreeMap::new(),
             births: 1,
             tier: BTreeMap::new(),
+            log: TestLog::default(),
             effects: Vec::new(),
             events: 0,
             next_request: 0,
             next_position: 0,
             next_number: 0,
         }
+    }
+
+    /// The log is open: the store is told what is in it. Returns ids that have another object.
+    pub(crate) fn open_log(&mut self) -> Vec<ObjectId> {
+        let mut effects = Vec::new();
+        let ended = self.store.adopt_log(self.now_ms, self.log.found(), &mut effects);
+        self.do_all(effects);
+        ended
     }
 
     /// Applies an event and does what the store asks for, until it asks nothing more.
@@ -207,6 +234,15 @@ impl World {
                 self.tier.remove(serial);
                 None
             }
+            Effect::Log(ticket, _) | Effect::Unlog(ticket, ..) | Effect::ReadLog(ticket, ..) => {
+                match self.logs {
+                    Some(done) => Some(self.answer_of_log(*ticket, effect, done)),
+                    None => {
+                        self.open.push_back((*ticket, effect.clone()));
+                        None
+                    }
+                }
+            }
             Effect::Harden(ticket, _) => self.answer(self.harden, *ticket, effect, Event::Hardened),
             Effect::Drop(extent) => {
                 self.extents.remove(extent);
@@ -216,6 +252,32 @@ impl World {
             }
             _ => None,
         }
+    }
+
+    /// Does something with the log, or does not: then it has no room.
+    fn answer_of_log(&mut self, ticket: Ticket, effect: &Effect, done: bool) -> Event {
+        let full = || LogFailure { code: Code::StoreFull, detail: "no room".to_owned() };
+        match effect {
+            Effect::Log(_, order) if done => Event::Logged(ticket, Ok(self.log.put(order))),
+            Effect::Log(..) => Event::Logged(ticket, Err(full())),
+            Effect::Unlog(_, id, lsn) if done => {
+                self.log.dead(id, *lsn);
+                Event::Unlogged(ticket, Ok(()))
+            }
+            Effect::Unlog(..) => Event::Unlogged(ticket, Err(full())),
+            Effect::ReadLog(_, id, lsn, _) => {
+                // One that was superseded since is not there any more.
+                let is_there = done && self.log.has(id, *lsn);
+                assert!(is_there || !done || !self.wants(id, *lsn), "it reads what is there");
+                read_back(ticket, is_there)
+            }
+            other => panic!("{other:?} is not for the log"),
+        }
+    }
+
+    /// Whether the store holds a record of the log for an object out of memory.
+    fn wants(&self, id: &ObjectId, lsn: Lsn) -> bool {
+        self.store.objects.tier.get(id).is_some_and(|it| it.backing == Backing::Log(lsn))
     }
 
     fn answer(
@@ -257,6 +319,9 @@ impl World {
                     self.tier.insert(order.serial, order.id);
                 }
                 Event::Spilled(ticket, done)
+            }
+            Effect::Log(..) | Effect::Unlog(..) | Effect::ReadLog(..) => {
+                self.answer_of_log(ticket, &effect, done)
             }
             Effect::Restore(..) => read_back(ticket, done),
             Effect::Open(..) => opened(ticket, done),

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use plasmon_proto::ObjectId;
 
 use super::{Leftover, PIECE, STEPS_MAX};
+use crate::construction::Construction;
 use crate::ports::{Directory, Entry, Look};
 use crate::records::UNATTACHED;
 use crate::store::Store;
@@ -70,7 +71,9 @@ impl<D: Directory> Store<D> {
         for id in piece {
             let creating = self.objects.pending_objects.get(&id);
             // Given up meanwhile, the id may belong to others by now.
-            if creating.map_or(self.objects.is_free(&id), |creating| creating.owner == session) {
+            let is_ended =
+                |creating: &Construction| creating.owner == session && !creating.is_logging();
+            if creating.map_or(self.objects.is_free(&id), is_ended) {
                 self.creator_died(&id);
             }
         }

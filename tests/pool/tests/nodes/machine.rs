@@ -250,6 +250,7 @@ impl Machine {
                 hidden,
                 slot,
                 record,
+                lsn: None,
             });
         }
         for file in self.tier.values() {
@@ -264,6 +265,7 @@ impl Machine {
                 hidden,
                 slot,
                 record,
+                lsn: None,
             });
         }
         Ok(objects)

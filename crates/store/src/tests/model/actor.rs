@@ -89,6 +89,7 @@ impl Model {
         self.memories
             .extend(self.world.store.sessions.clients.get(client).unwrap().leases.ranges());
         self.memories.truncate(100);
+        self.orphan_logging(client);
         for known in self.objects.values_mut().filter(|known| known.creator == Some(client)) {
             (known.state, known.creator) = (ObjectState::CreatorDied, None);
         }
@@ -115,6 +116,8 @@ impl Model {
             attributes.members =
                 (0..self.dice.below(4)).map(|_| id(self.dice.below(IDS))).collect();
         }
+        let durable = if self.world.store.config.durable { 20 } else { 2 };
+        attributes.durable = self.dice.percent(durable);
         let encoded = attributes.encode().len() as u64;
         (Sizes { data, metadata: self.dice.below(50), attributes: encoded }, attributes)
     }
@@ -167,7 +170,7 @@ impl Model {
 
     fn announce(&mut self, client: ClientNo) {
         let number = self.dice.below(IDS);
-        let expected = if self.is_free(number) { Ok(()) } else { Err(Code::Exists) };
+        let expected = if self.is_available(number) { Ok(()) } else { Err(Code::Exists) };
         let found = self.world.submit(client, Submission::Announce { id: id(number) });
         if found.is_ok() && expected.is_err() {
             // A record of the time before a restart, which was applied already.
@@ -213,7 +216,7 @@ impl Model {
         let (sizes, _) = self.sizes();
         let traits = self.traits();
         let strict = self.dice.percent(10);
-        let free = self.is_free(number);
+        let free = self.is_available(number);
         let request = Request::Create { id: id(number), sizes, traits, strict };
         let asked = self.request(client, request);
         let capacity = self.world.store.config.capacity_bytes;
@@ -257,9 +260,17 @@ impl Model {
         let found = match self.world.answer_to(client, asked) {
             Some(Reply::Done) => Ok(()),
             Some(Reply::Failed(failure)) => Err(failure.code),
+            None if self.world.store.objects.durable.is_dying(&id(target))
+                && !attributes.durable
+                && !creating.as_ref().is_some_and(|it| it.strict) =>
+            {
+                // It is seen, and is answered when the one before it is dead.
+                Ok(())
+            }
             None => {
-                // The kernel is asked first; what is to become of it is known when it answers.
-                assert!(creating.expect("it is being created").strict);
+                // The kernel or the log is asked first; what is to become of it is known when it
+                // answers.
+                assert!(creating.expect("it is being created").strict || attributes.durable);
                 assert_eq!(expected, Ok(()));
                 return;
             }
@@ -277,7 +288,11 @@ impl Model {
         let number = self.dice.below(IDS);
         let expected = match self.objects.get(&number) {
             Some(known) if known.state == ObjectState::Creating => {
-                if known.creator == Some(client) { Ok(()) } else { Err(Code::NotOwner) }
+                match known.creator == Some(client) {
+                    true if self.is_logging(number) => Err(Code::AlreadySealed),
+                    true => Ok(()),
+                    false => Err(Code::NotOwner),
+                }
             }
             _ if self.is_free(number) => Err(Code::Absent),
             _ => Err(Code::AlreadySealed),
@@ -294,6 +309,9 @@ impl Model {
         let expected = self.expect_delete(client, number);
         let creating = !self.is_readable(number) && !self.is_corrupt(number);
         let by_ring = self.dice.percent(50);
+        if !by_ring && self.world.store.config.durable {
+            return self.delete_and_wait(client, number, expected, creating);
+        }
         let found = if by_ring {
             self.world.submit(client, Submission::Delete { id: id(number) })
         } else {
@@ -311,8 +329,12 @@ impl Model {
             Some(ObjectState::Creating) => Err(Code::NotSealed),
             _ => self.expect_delete(client, number),
         };
-        let reply = self.world.ask(client, Request::DeleteUnused { ids: vec![id(number)] });
-        assert_eq!(reply, Reply::Outcomes(vec![expected.err()]));
+        let asked = self.request(client, Request::DeleteUnused { ids: vec![id(number)] });
+        let expected = Reply::Outcomes(vec![expected.err()]);
+        match self.world.answer_to(client, asked) {
+            Some(reply) => assert_eq!(reply, expected),
+            None => assert!(self.world.store.objects.durable.is_dying(&id(number))),
+        }
     }
 
     fn pin(&mut self, client: ClientNo) {

@@ -59,7 +59,7 @@ impl Model {
     fn begin_growing(&mut self, client: ClientNo) {
         let number = self.dice.below(IDS);
         let (bytes, traits) = (self.bytes(), self.traits());
-        let free = self.is_free(number);
+        let free = self.is_available(number);
         let open_ended = self.dice.percent(50);
         let request = Request::CreateGrowing { id: id(number), traits, bytes, open_ended };
         let asked = self.request(client, request);
@@ -87,8 +87,8 @@ impl Model {
             return Err(Code::AlreadySealed);
         };
         match (&creating.stage, creating.growing) {
-            _ if creating.client != client => Err(Code::NotOwner),
-            (Stage::Hardening { .. }, _) => Err(Code::AlreadySealed),
+            _ if !self.world.store.sessions.is_creator(client, creating) => Err(Code::NotOwner),
+            (Stage::Hardening { .. } | Stage::Logging { .. }, _) => Err(Code::AlreadySealed),
             (Stage::Writing(range), Some(_)) => Ok(*range),
             _ => Err(Code::BadRequest),
         }

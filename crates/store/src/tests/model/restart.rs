@@ -2,13 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use plasmon_proto::ObjectState;
 use plasmon_proto::message::{PendingObject, Range};
+use plasmon_proto::{ObjectId, ObjectState};
 
 use super::rules::number_of;
 use super::{IDS, Model, id};
 use crate::event::{ClientNo, RecoveredExtent, RecoveredObject};
 use crate::memory::{Extent, Kind};
+use crate::spill::{Backing, SpilledObject};
 use crate::{Config, Effect, Store};
 
 impl Model {
@@ -16,12 +17,16 @@ impl Model {
     /// is forgotten, and the clients that live come back and say what they held.
     pub(super) fn restart(&mut self) {
         let held: Vec<_> = self.actors.keys().map(|client| self.holdings(*client)).collect();
+        self.lose_power_of_daemon();
         let objects = self.left_objects();
         let extents = self.left_extents();
         let mut store = self.successor();
         let mut effects = Vec::new();
         let broken = store.recover(self.world.now_ms, &extents, objects, &mut effects);
         assert_eq!(broken, [], "what one daemon leaves, the next one takes");
+        if store.config.durable {
+            store.adopt_log(self.world.now_ms, self.world.log.found(), &mut effects);
+        }
         self.world.store = store;
         self.world.store.check();
         self.world.effects.clear();
@@ -80,9 +85,11 @@ impl Model {
                 hidden: !visible,
                 slot,
                 record: entry.record,
+                lsn: None,
             })
             .collect();
-        let in_tier = store.objects.tier.from(0).map(|(_, it)| it.serial);
+        let in_file = |(_, it): &(&ObjectId, &SpilledObject)| it.backing == Backing::File;
+        let in_tier = store.objects.tier.from(0).filter(in_file).map(|(_, it)| it.serial);
         let kept = store.objects.kept.iter().map(|(_, kept)| kept.file);
         let files: BTreeSet<u64> = in_tier.chain(kept).collect();
         assert!(files.iter().eq(self.world.tier.keys()), "every file is an object's");
@@ -91,7 +98,7 @@ impl Model {
             let file = RecoveredObject { serial: kept.file, range: None, ..in_memory.clone() };
             left.push(file);
         }
-        for (object, spilled) in store.objects.tier.from(0) {
+        for (object, spilled) in store.objects.tier.from(0).filter(in_file) {
             left.push(RecoveredObject {
                 id: *object,
                 serial: spilled.serial,
@@ -101,6 +108,7 @@ impl Model {
                 hidden: false,
                 slot: 0,
                 record: 0,
+                lsn: None,
             });
         }
         // What was just being written may be in the tier already, whatever became of it in memory.
@@ -119,6 +127,7 @@ impl Model {
                 hidden: false,
                 slot: 0,
                 record: 0,
+                lsn: None,
             });
         }
         left
@@ -190,6 +199,8 @@ impl Model {
             }
             _ => false,
         });
+        self.expect_logged();
+        let store = &self.world.store;
         let sealed = self.objects.values().filter(|known| known.state == ObjectState::Sealed);
         assert_eq!(sealed.count() as u64, store.objects.visible, "a sealed object was lost");
         let spilled = self.objects.values().filter(|known| known.state == ObjectState::Spilled);

@@ -8,6 +8,7 @@ use plasmon_proto::ring::Completion;
 use plasmon_proto::{Attributes, Code, ObjectId, ObjectState, Policy};
 
 use super::actor::units;
+use super::durable::is_of_log;
 use super::{Actor, IDS, Model, ModelObject, OBSERVER, id};
 use crate::construction::Stage;
 use crate::effect::Effect;
@@ -47,8 +48,15 @@ impl Model {
             && !self.is_corrupt(number)
     }
 
-    fn members_are_there(&self, attributes: &Attributes) -> bool {
-        attributes.members.iter().all(|member| self.is_readable(number_of(member)))
+    /// Whether an object of this id can be begun.
+    pub(super) fn is_available(&self, number: u64) -> bool {
+        self.is_free(number) && !self.world.store.objects.durable.is_replacing(&id(number))
+    }
+
+    pub(super) fn members_are_there(&self, attributes: &Attributes) -> bool {
+        let replacing = |member| self.world.store.objects.durable.is_replacing(member);
+        let there = |member| self.is_readable(number_of(member)) && !replacing(member);
+        attributes.members.iter().all(there)
     }
 
     pub(super) fn expect_put(
@@ -80,11 +88,12 @@ impl Model {
             }
         }
         let announced = own && creating.is_some_and(|it| it.stage == Stage::Announced);
-        if !self.is_free(number) && !announced && !has_memory {
+        if !self.is_available(number) && !announced && !has_memory {
             return Err(Code::Exists);
         }
         let outcome = match attributes {
             None => Err(Code::BadRequest),
+            Some(attributes) if attributes.durable => Err(Code::Unsupported),
             Some(attributes) if self.members_are_there(attributes) => {
                 self.world.store.sessions.check_name(&id(number), attributes, &sizes)
             }
@@ -103,6 +112,9 @@ impl Model {
         target: u64,
         attributes: Option<&Attributes>,
     ) -> Result<(), Code> {
+        if let Some(attributes) = attributes.filter(|it| it.durable) {
+            self.expect_durable(number, attributes)?;
+        }
         if self.is_free(number) {
             return Err(Code::Absent);
         }
@@ -110,8 +122,8 @@ impl Model {
             return Err(Code::AlreadySealed);
         };
         match (&creating.stage, attributes) {
-            _ if creating.client != client => Err(Code::NotOwner),
-            (Stage::Hardening { .. }, _) => Err(Code::AlreadySealed),
+            _ if !self.world.store.sessions.is_creator(client, creating) => Err(Code::NotOwner),
+            (Stage::Hardening { .. } | Stage::Logging { .. }, _) => Err(Code::AlreadySealed),
             _ if creating.growing.is_some() => Err(Code::BadRequest),
             (Stage::Announced | Stage::Placing, _) | (_, None) => Err(Code::BadRequest),
             (_, Some(attributes)) if !self.members_are_there(attributes) => Err(Code::Absent),
@@ -133,6 +145,7 @@ impl Model {
             _ if number == target => Ok(()),
             _ if attributes.members.contains(&id(target)) => Err(Code::BadRequest),
             ObjectState::Creating => Err(Code::Exists),
+            _ if self.world.store.objects.durable.is_replacing(&id(target)) => Err(Code::Exists),
             _ if self.holders(target) > 0 => Err(Code::InUse),
             _ => Ok(()),
         }
@@ -140,6 +153,7 @@ impl Model {
 
     pub(super) fn expect_delete(&self, client: ClientNo, number: u64) -> Result<(), Code> {
         match self.objects.get(&number) {
+            Some(_) if self.is_logging(number) => Err(Code::NotSealed),
             Some(known) if known.state == ObjectState::Creating => {
                 if known.creator == Some(client) { Ok(()) } else { Err(Code::NotOwner) }
             }
@@ -184,8 +198,11 @@ impl Model {
     /// Answers one request of the store.
     pub(super) fn settle(&mut self, done: bool) {
         let chosen = self.dice.below(self.world.open.len() as u64) as usize;
-        let at = self.first_on_its_extent(chosen);
-        let (_, effect) = self.world.open[at].clone();
+        let at = self.first_of_its_kind(chosen);
+        let (ticket, effect) = self.world.open[at].clone();
+        if matches!(effect, Effect::Log(..) | Effect::Unlog(..)) {
+            return self.settle_log(at, ticket, &effect, done);
+        }
         let hardened = match &effect {
             Effect::Harden(_, extent) | Effect::Settle { extent, .. } => self.hardening(*extent),
             _ => None,
@@ -193,17 +210,12 @@ impl Model {
         let restored_before = self.world.store.totals.restored;
         self.world.settle_at(at, done);
         match effect {
-            Effect::Restore(_, object, serial, _) => {
+            Effect::Restore(_, object, ..) | Effect::ReadLog(_, object, ..) => {
                 let number = number_of(&object);
                 // It may have been spilled again in the same step, because its file was kept.
                 let is_back = self.world.store.totals.restored > restored_before;
-                let corrupt = self
-                    .world
-                    .store
-                    .objects
-                    .tier
-                    .get(&object)
-                    .is_some_and(|it| it.serial == serial);
+                let corrupt =
+                    self.world.store.objects.tier.get(&object).is_some_and(|it| it.corrupt);
                 let waited = self.state(number) == ObjectState::Spilled;
                 if waited && done && is_back {
                     self.objects.get_mut(&number).expect("it is known").state = ObjectState::Sealed;
@@ -234,8 +246,13 @@ impl Model {
         self.learn();
     }
 
-    /// Work on an extent that grows is done in the order in which it was asked for.
-    fn first_on_its_extent(&self, chosen: usize) -> usize {
+    /// Work on an extent that grows is done in the order in which it was asked for, and so is all
+    /// work of the log.
+    fn first_of_its_kind(&self, chosen: usize) -> usize {
+        if is_of_log(&self.world.open[chosen].1) {
+            let first = self.world.open.iter().position(|(_, effect)| is_of_log(effect));
+            return first.unwrap_or(chosen);
+        }
         let extent_of = |effect: &Effect| match effect {
             Effect::Extend { range, .. } => Some(range.extent),
             Effect::Settle { extent, .. } => Some(*extent),
@@ -322,6 +339,7 @@ impl Model {
     }
 
     fn answered(&mut self, client: ClientNo, number: u64, reply: &Reply) {
+        self.delete_answered(client, number, reply);
         let Some(actor) = self.actors.get_mut(&client) else { return };
         // Questions of the world itself have small numbers.
         if number >> 32 != 0 {
@@ -384,7 +402,8 @@ impl Model {
             panic!("object {number} is {state:?} and was never known");
         };
         let ttl_ms = known.attributes.ttl_ms;
-        let evictable = known.cache && !self.world.store.spills_cache();
+        let evictable =
+            known.cache && !known.attributes.durable && !self.world.store.spills_cache();
         match state {
             ObjectState::Evicted => {
                 assert!(evictable && known.state == ObjectState::Sealed, "{number}: {known:?}");

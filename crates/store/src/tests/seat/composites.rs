@@ -382,7 +382,18 @@ fn a_restarted_daemon_does_not_bring_deleted_members_back() {
         let (serial, record, hidden) = (100 + at as u64, at as u32, true);
         let slot = directory.leave(Entry { serial, id, range, meta, record }, !hidden);
         let range = Some(range);
-        objects.push(RecoveredObject { id, serial, range, meta, attributes, hidden, slot, record });
+        let lsn = None;
+        objects.push(RecoveredObject {
+            id,
+            serial,
+            range,
+            meta,
+            attributes,
+            hidden,
+            slot,
+            record,
+            lsn,
+        });
     }
     let extents = [RecoveredExtent {
         extent,

@@ -1,0 +1,74 @@
+//! What the store wants of the log of durable objects.
+
+use std::sync::Arc;
+
+use plasmon_proto::Code;
+use plasmon_proto::ObjectId;
+use plasmon_proto::message::Range;
+use plasmon_spill::FileMeta;
+use plasmon_store::effect::SpillOrder;
+use plasmon_store::event::{LogFailure, LoggedObject, Lsn, ReadBack};
+use plasmon_store::{Effect, Event, Ticket};
+
+use super::Core;
+use super::durable_log::report_ended;
+use crate::workers::{LogJob, LogPut};
+
+impl Core {
+    /// An effect on the log.
+    pub(super) fn apply_log_effect(&mut self, effect: Effect) {
+        match effect {
+            Effect::Log(ticket, order) => self.write_log(ticket, order),
+            Effect::Unlog(ticket, id, lsn) => self.unlog(ticket, id, lsn),
+            Effect::ReadLog(ticket, id, lsn, range) => self.read_log(ticket, (id, lsn), range),
+            other => tracing::error!(?other, "an effect is not one on the log"),
+        }
+    }
+
+    fn write_log(&mut self, ticket: Ticket, order: SpillOrder) {
+        let job = self.extents.get(order.range.extent).map(|memfd| {
+            let object = FileMeta::new(order.id, order.serial, order.meta, order.attributes);
+            let (memfd, offset) = (Arc::clone(memfd), order.range.offset);
+            LogJob::Put(LogPut { ticket, memfd, offset, object: Box::new(object) })
+        });
+        if !job.is_some_and(|job| self.give_log_job(job)) {
+            self.apply_event(Event::Logged(ticket, Err(not_written())));
+        }
+    }
+
+    fn unlog(&mut self, ticket: Ticket, id: ObjectId, lsn: Lsn) {
+        if !self.give_log_job(LogJob::Dead { ticket, id, lsn }) {
+            self.apply_event(Event::Unlogged(ticket, Err(not_written())));
+        }
+    }
+
+    fn read_log(&mut self, ticket: Ticket, (id, lsn): (ObjectId, Lsn), range: Range) {
+        let given = self
+            .restore_target(range.extent)
+            .and_then(|into| self.workers.log(LogJob::Read { ticket, into, range, id, lsn }));
+        if let Err(error) = given {
+            tracing::error!(%id, %error, "a durable object cannot be read back");
+            self.apply_event(Event::Restored(ticket, ReadBack::Failed));
+        }
+    }
+
+    fn give_log_job(&mut self, job: LogJob) -> bool {
+        let given = self.workers.log(job);
+        if let Err(error) = &given {
+            tracing::error!(%error, "the log worker does not accept a job");
+        }
+        given.is_ok()
+    }
+
+    /// The log of a store that was taken over can be used: it could not be before.
+    pub(super) fn log_opened(&mut self, found: Vec<LoggedObject>) {
+        let mut effects = Vec::new();
+        let ended = self.store.adopt_log(self.now_ms, found, &mut effects);
+        report_ended(&ended);
+        effects.into_iter().for_each(|effect| self.apply_effect(effect));
+    }
+}
+
+fn not_written() -> LogFailure {
+    LogFailure { code: Code::Io, detail: "the log of durable objects has ended".to_owned() }
+}

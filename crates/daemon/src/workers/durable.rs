@@ -1,0 +1,231 @@
+//! The log worker: writes durable objects to the log, several with one sync.
+//!
+//! ```text
+//! jobs ──► append, append, append ── sync ──► answers        (one batch)
+//!      ──► read                                              (between batches)
+//! idle ──► maintain, a piece at a time; scrub, a piece a second
+//! ```
+//!
+//! A batch takes what waits for it. Clients that wait for their puts send the next ones when they
+//! are answered, all at about the same time: so a batch waits, within its limits, until it is as
+//! large as the one before it. A client that puts alone never waits.
+//!
+//! A new store opens its log before it serves. One that is taken over is not kept from serving by a
+//! disk that is away: its log is tried again until it opens, and until then nothing durable is
+//! taken.
+
+mod batch;
+mod job;
+mod opening;
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
+use std::time::Duration;
+
+use plasmon_log::ObjectLog;
+use plasmon_proto::message::LogFigures;
+use plasmon_shm::deadline::Deadline;
+use plasmon_shm::edge;
+
+use self::batch::{Batch, Room};
+pub(crate) use self::job::{BatchLimits, LogJob, LogPut};
+use self::opening::LogPlace;
+pub(crate) use self::opening::{LogSlot, found_in};
+use super::{Done, Report};
+
+/// Bytes of garbage collection between two looks for jobs.
+const MAINTAIN_BYTES: u64 = 4 << 20;
+
+/// Bytes that a scrub reads at once.
+const SCRUB_BYTES: u64 = 1 << 20;
+
+/// The time between two pieces of a scrub while nothing else is to be done.
+const SCRUB_EVERY: Duration = Duration::from_secs(1);
+
+/// The time between the end of a scrub and the start of the next one.
+const SCRUB_AGAIN_AFTER: Duration = Duration::from_secs(3600);
+
+/// The log as its worker has it.
+#[derive(Debug)]
+pub(super) struct LogWorker {
+    log: Box<dyn ObjectLog>,
+    place: LogPlace,
+    limits: BatchLimits,
+    /// How many jobs the last batch had.
+    last_batch: usize,
+    /// Whether maintenance may be due.
+    is_due: bool,
+    /// When the next piece is scrubbed.
+    scrub_at: Deadline,
+    /// How many damaged places were found.
+    damaged: u64,
+}
+
+/// Works until the channel ends.
+pub(super) fn work(jobs: &Receiver<LogJob>, report: &Report, slot: LogSlot, limits: BatchLimits) {
+    let Some((log, place)) = opening::open(jobs, report, slot) else { return };
+    let mut worker = LogWorker::new(log, place, limits);
+    report.tell(Done::LogFigures(Box::new(worker.figures())));
+    while let Some(job) = worker.next(jobs, report) {
+        match job {
+            LogJob::Read { ticket, into, range, id, lsn } => {
+                let outcome = batch::read(&mut *worker.log, &into, &range, &id, lsn);
+                report.tell(Done::Restored(ticket, outcome));
+            }
+            // The asker may have gone.
+            LogJob::End(done) => drop(done.send(())),
+            job => worker.batch(job, jobs, report),
+        }
+    }
+}
+
+impl LogWorker {
+    fn new(log: Box<dyn ObjectLog>, place: LogPlace, limits: BatchLimits) -> Self {
+        Self {
+            log,
+            place,
+            limits,
+            last_batch: 0,
+            is_due: true,
+            scrub_at: Deadline::after(SCRUB_EVERY),
+            damaged: 0,
+        }
+    }
+
+    /// The next job; keeps the log in order while there is none. `None` when there will be none.
+    fn next(&mut self, jobs: &Receiver<LogJob>, report: &Report) -> Option<LogJob> {
+        loop {
+            match jobs.try_recv() {
+                Ok(job) => return Some(job),
+                Err(TryRecvError::Disconnected) => return None,
+                Err(TryRecvError::Empty) => {}
+            }
+            if self.is_due {
+                self.maintain(report);
+                continue;
+            }
+            let left = self.scrub_at.left().unwrap_or(SCRUB_AGAIN_AFTER);
+            match edge::receive_within(jobs, left) {
+                Ok(job) => return Some(job),
+                Err(RecvTimeoutError::Disconnected) => return None,
+                Err(RecvTimeoutError::Timeout) => self.scrub(report),
+            }
+        }
+    }
+
+    /// A piece of garbage collection.
+    fn maintain(&mut self, report: &Report) {
+        self.is_due = match self.log.maintain(MAINTAIN_BYTES) {
+            Ok(more) => more,
+            Err(error) => {
+                tracing::error!(%error, "the log of durable objects cannot be maintained");
+                false
+            }
+        };
+        report.tell(Done::LogFigures(Box::new(self.figures())));
+    }
+
+    /// Reads a piece of the log, to find what its disk lost before a client needs it.
+    fn scrub(&mut self, report: &Report) {
+        let (is_over, damaged) = match self.log.scrub(SCRUB_BYTES) {
+            Ok(progress) => (progress.finished, progress.damaged),
+            Err(error) => {
+                tracing::warn!(%error, "the log of durable objects cannot be read through");
+                (true, Vec::new())
+            }
+        };
+        let pause = if is_over { SCRUB_AGAIN_AFTER } else { SCRUB_EVERY };
+        self.scrub_at = Deadline::after(pause);
+        damaged.iter().for_each(opening::report_damage);
+        self.damaged += damaged.len() as u64;
+        if !damaged.is_empty() {
+            report.tell(Done::LogFigures(Box::new(self.figures())));
+        }
+    }
+
+    /// Gathers jobs, appends them, makes them durable, and answers all.
+    fn batch(&mut self, first: LogJob, jobs: &Receiver<LogJob>, report: &Report) {
+        let mut batch = Batch::default();
+        let mut after = self.append(&mut batch, first, report);
+        let until = Deadline::after(self.limits.within);
+        while after.is_none() && batch.bytes() < self.limits.bytes {
+            let next = match jobs.try_recv() {
+                Ok(job) => Some(job),
+                Err(_) if batch.len() < self.last_batch => {
+                    let left = until.left().unwrap_or_default();
+                    edge::receive_within(jobs, left).ok()
+                }
+                Err(_) => None,
+            };
+            let Some(job) = next else { break };
+            after = self.append(&mut batch, job, report);
+        }
+        self.last_batch = batch.len();
+        self.commit(&mut batch, report);
+        match after {
+            Some(LogJob::Read { ticket, into, range, id, lsn }) => {
+                let outcome = batch::read(&mut *self.log, &into, &range, &id, lsn);
+                report.tell(Done::Restored(ticket, outcome));
+            }
+            Some(LogJob::End(done)) => drop(done.send(())),
+            _ => {}
+        }
+    }
+
+    /// Appends a job. One that is no part of a batch is given back.
+    fn append(&mut self, batch: &mut Batch, job: LogJob, report: &Report) -> Option<LogJob> {
+        match job {
+            LogJob::Put(put) => {
+                if batch.put(&mut *self.log, &put, &self.place.folder) == Room::None {
+                    // What is dead makes room, once that is durable.
+                    self.commit(batch, report);
+                    while self.maintain_for_room() {}
+                    batch.put_again(&mut *self.log, &put, &self.place.folder);
+                }
+                None
+            }
+            LogJob::Dead { ticket, id, lsn } => {
+                batch.dead(&mut *self.log, ticket, &id, lsn, &self.place.folder);
+                None
+            }
+            other => Some(other),
+        }
+    }
+
+    fn maintain_for_room(&mut self) -> bool {
+        match self.log.maintain(MAINTAIN_BYTES) {
+            Ok(more) => more,
+            Err(error) => {
+                tracing::error!(%error, "the log of durable objects cannot be maintained");
+                false
+            }
+        }
+    }
+
+    fn commit(&mut self, batch: &mut Batch, report: &Report) {
+        if batch.is_empty() {
+            return;
+        }
+        let answers = batch.commit(&mut *self.log, &self.place.folder);
+        self.is_due = true;
+        // The figures first: a client that learns the outcome finds them in the status.
+        report.tell(Done::LogFigures(Box::new(self.figures())));
+        answers.into_iter().for_each(|done| report.tell(done));
+    }
+
+    fn figures(&self) -> LogFigures {
+        let status = self.log.status();
+        LogFigures {
+            folder: self.place.folder.display().to_string(),
+            device: status.device,
+            used_bytes: status.used_bytes,
+            live_bytes: status.live_bytes,
+            bytes_max: self.place.bytes_max,
+            segments: status.segments,
+            written_bytes_total: status.written_bytes,
+            put_bytes_total: status.put_bytes,
+            damaged: self.damaged,
+            fault: status.failed.unwrap_or_default(),
+            ..LogFigures::default()
+        }
+    }
+}

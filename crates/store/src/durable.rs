@@ -1,0 +1,171 @@
+//! Durable objects: those that the daemon has written to its log before any client sees them.
+//!
+//! ```text
+//!  under construction --(seal)--> Log ──► Logged(lsn) --> sealed, in memory and in the log
+//!        ^                          │                        │  ^
+//!        |  no room, an error       │             memory goes│  │ReadLog ──► Restored
+//!        +--------------------------+                        ▼  │
+//!                                                       in the log alone
+//!  either of the two --(delete, expiry)--> hidden at once, Unlog ──► Unlogged: it is answered
+//! ```
+//!
+//! The record of an object in the log is known by its *lsn*, a number that is never used twice. An
+//! object that replaces a durable one is one record more of the same id: the newest record counts,
+//! so there is no moment at which the log has neither. A seal that was taken goes on whatever
+//! becomes of its client; the object is then one without an owner.
+//!
+//! A durable object in memory needs no write to leave it, like one whose spill file was kept, and
+//! is never evicted. In a store with a spill tier it leaves in its turn among those that are
+//! spilled; it is never written to the tier. In one without, the durable objects are a list of
+//! their own.
+//!
+//! Deletes are in the log when they are answered. One of an object whose delete is on its way is
+//! answered with that. While the log has failed or is not open yet, durable objects can neither be
+//! put nor deleted; reads go on.
+//!
+//! Deliberately not durable: objects that grow, objects owned by composites, those of a scope that
+//! was not published, and for now objects of a pool.
+
+mod adoption;
+mod deletes;
+mod seals;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use plasmon_proto::ObjectId;
+use plasmon_proto::message::Reply;
+
+use crate::asker::Asker;
+use crate::event::{Lsn, Ticket};
+
+/// The record in the log of an object in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LogRecord {
+    pub(crate) id: ObjectId,
+    pub(crate) lsn: Lsn,
+}
+
+/// What can be done with the log.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum LogState {
+    /// Nothing yet: what is in it is not known.
+    #[default]
+    Closed,
+    /// Everything.
+    Open,
+    /// It takes nothing any more, for this reason. What is in it can be read.
+    Failed(String),
+}
+
+/// A reply that waits until deletes are in the log.
+#[derive(Clone, Debug)]
+struct ParkedReply {
+    asker: Asker,
+    request: u64,
+    /// The ids that the request named, in its order.
+    ids: Vec<ObjectId>,
+    reply: Reply,
+    /// How many deletes it waits for.
+    left: usize,
+}
+
+/// What is kept of the log.
+#[derive(Debug, Default)]
+pub(crate) struct Durable {
+    state: LogState,
+    /// By the incarnation of the object in memory.
+    records: BTreeMap<u64, LogRecord>,
+    /// Seals that wait: the id under which the object is created, and its incarnation.
+    logging: BTreeMap<Ticket, (ObjectId, u64)>,
+    /// Ids of objects that such a seal replaces.
+    replacing: BTreeSet<ObjectId>,
+    /// Deletes that are on their way.
+    unlogging: BTreeMap<Ticket, ObjectId>,
+    /// The last of them for each id.
+    dying: BTreeMap<ObjectId, Ticket>,
+    parked: BTreeMap<u64, ParkedReply>,
+    /// Which replies wait for a delete.
+    waiting: BTreeMap<Ticket, Vec<u64>>,
+    last_number: u64,
+}
+
+impl Durable {
+    /// Whether puts and deletes are taken.
+    pub(crate) fn is_open(&self) -> bool {
+        self.state == LogState::Open
+    }
+
+    /// Why nothing is taken, if it is not.
+    pub(crate) fn fault(&self) -> Option<&str> {
+        match &self.state {
+            LogState::Open => None,
+            LogState::Closed => Some(
+                "the log of durable objects is not open yet: `plasmon status` says why, and the \
+                 store tries again",
+            ),
+            LogState::Failed(fault) => Some(fault),
+        }
+    }
+
+    /// Whether the object of this incarnation is in memory and known to be in the log.
+    pub(crate) fn has(&self, serial: u64) -> bool {
+        !self.records.is_empty() && self.records.contains_key(&serial)
+    }
+
+    /// The object of this incarnation leaves the memory, or ends.
+    pub(crate) fn take(&mut self, serial: u64) -> Option<LogRecord> {
+        if self.records.is_empty() { None } else { self.records.remove(&serial) }
+    }
+
+    /// The object of this incarnation is in memory and in the log.
+    pub(crate) fn insert(&mut self, serial: u64, record: LogRecord) {
+        self.records.insert(serial, record);
+    }
+
+    /// Whether an object that is being logged replaces one of this id.
+    pub(crate) fn is_replacing(&self, id: &ObjectId) -> bool {
+        !self.replacing.is_empty() && self.replacing.contains(id)
+    }
+
+    /// How many objects in memory are known to be in the log.
+    pub(crate) fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    /// How many seals and deletes wait.
+    pub(crate) fn waiting_count(&self) -> usize {
+        self.logging.len() + self.unlogging.len()
+    }
+
+    /// How many deletes wait.
+    #[cfg(any(test, feature = "doubles"))]
+    pub(crate) fn deletes_count(&self) -> usize {
+        self.unlogging.len()
+    }
+
+    /// Whether a delete of this id waits.
+    #[cfg(test)]
+    pub(crate) fn is_dying(&self, id: &ObjectId) -> bool {
+        self.dying.contains_key(id)
+    }
+
+    /// What a seal that waits is about: the id that the object has so far.
+    #[cfg(test)]
+    pub(crate) fn logging(&self, ticket: Ticket) -> Option<ObjectId> {
+        self.logging.get(&ticket).map(|(id, _)| *id)
+    }
+
+    #[cfg(any(test, feature = "doubles"))]
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&u64, &LogRecord)> {
+        self.records.iter()
+    }
+
+    fn number(&mut self) -> u64 {
+        self.last_number += 1;
+        self.last_number
+    }
+
+    fn ticket(&mut self) -> Ticket {
+        Ticket(self.number())
+    }
+}
