@@ -278,6 +278,14 @@ impl Pending {
         }
     }
 
+    /// Whether it was done to this file, and not to an earlier one of the same name.
+    fn is_of(&self, file: Target) -> bool {
+        match self {
+            Self::Unit { target, .. } => *target == file,
+            Self::Removed(number) | Self::Cut(number, _) => Target::Segment(*number) == file,
+        }
+    }
+
     fn apply(&self, choice: usize, image: &mut Image) {
         if choice == 0 {
             return;
@@ -323,8 +331,10 @@ impl PowerLoss {
         self.events += 1;
         match event {
             Event::Note(note) => self.note = Some(*note),
-            Event::Create(..) => {
+            Event::Create(number, _) => {
                 self.settle(|pending| matches!(pending, Pending::Removed(_)));
+                let target = Target::Segment(*number);
+                self.pending.retain(|pending| !pending.is_of(target));
                 // In the order of the events a segment is made and durable at once.
                 let _ = apply(&mut self.durable, event);
             }

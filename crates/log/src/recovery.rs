@@ -26,6 +26,9 @@ use crate::{Damage, Found, Lsn, RecoveryReport};
 /// lies is not given again to something else.
 const LSN_STEP_MASK: u64 = u32::MAX as u64;
 
+/// Numbers beyond are not opened: there have to be enough left.
+const NUMBER_MAX: u64 = u64::MAX / 2;
+
 /// What a recovery gives.
 pub(crate) struct Recovered {
     pub(crate) engine: Engine,
@@ -128,6 +131,10 @@ impl Recovery {
 
     /// Compares the rows with the files that are there.
     fn match_files(&mut self, there: &BTreeMap<u64, u64>) {
+        // A segment that was made and never named is removed. Its number is not given again: the
+        // checksums of what was written to it would match in the next one.
+        let last = there.keys().next_back().copied().unwrap_or(0);
+        self.table.next_segment = self.table.next_segment.max(last.saturating_add(1));
         let rows: Vec<SegmentRow> = self.table.rows.values().copied().collect();
         for row in rows {
             match there.get(&row.number) {
@@ -247,12 +254,13 @@ impl Recovery {
         open: Option<(OpenSegment, OpenScan)>,
         there: &BTreeMap<u64, u64>,
     ) -> Result<Recovered, LogError> {
-        let lsn = (self.lsn_max | LSN_STEP_MASK).checked_add(1);
-        let batch = open.as_ref().map_or(Some(1), |(_, scan)| scan.batch_max.checked_add(2));
-        let place = self.table.device.superblock_name(0);
-        let what = "the numbers of records are used up";
-        let used_up = LogError::Corrupt { place, offset: 0, what };
-        let Some((lsn, batch)) = lsn.zip(batch) else { return Err(used_up) };
+        let lsn = (self.lsn_max | LSN_STEP_MASK).saturating_add(1);
+        let batch = open.as_ref().map_or(1, |(_, scan)| scan.batch_max.saturating_add(2));
+        if lsn.max(batch).max(self.table.next_segment) > NUMBER_MAX {
+            let place = self.table.device.superblock_name(0);
+            let what = "the numbers of records, batches or segments are used up";
+            return Err(LogError::Corrupt { place, offset: 0, what });
+        }
         if let Some((open, scan)) = &open {
             self.make_durable(open.number, scan)?;
         }

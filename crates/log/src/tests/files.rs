@@ -126,6 +126,12 @@ fn files_of_others_stay_and_leftovers_go() {
     fs::write(&leftover, "a segment that no superblock names").unwrap();
     assert_eq!(open(&config).unwrap().found.len(), 1);
     assert!(note.exists() && !leftover.exists());
+    // The number of the leftover is not given again.
+    let mut log = open(&config).unwrap().log;
+    let large = payload(2, 1, 2 << 20);
+    log.put(&object(2, 1, 2 << 20), Source::Bytes(&large)).unwrap();
+    log.sync().unwrap();
+    assert!(config.folder.join("segment-0000000000000100.log").exists());
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! What the tests share: a log on a simulated device, objects with known payloads, and what may be
 //! found after a loss of power.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use plasmon_proto::ObjectId;
 use plasmon_proto::object::{Attributes, ObjectMeta, Sizes};
@@ -35,9 +36,15 @@ pub(crate) fn object(which: u8, version: u64, bytes: usize) -> FileMeta {
     FileMeta::new(id(which), 0, meta, Attributes::default())
 }
 
+thread_local! {
+    /// Payloads that were made before: they are compared thousands of times.
+    static PAYLOADS: RefCell<HashMap<(u8, u64, usize), Vec<u8>>> = RefCell::default();
+}
+
 /// The payload of a version.
 pub(crate) fn payload(which: u8, version: u64, bytes: usize) -> Vec<u8> {
-    pattern(u64::from(which) << 32 | version, bytes)
+    let make = || pattern(u64::from(which) << 32 | version, bytes);
+    PAYLOADS.with_borrow_mut(|it| it.entry((which, version, bytes)).or_insert_with(make).clone())
 }
 
 /// Seeds to try, fewer than `count` unless more are asked for.
