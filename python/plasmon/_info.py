@@ -50,6 +50,7 @@ class ObjectInfo:
     """One object. Sizes are in bytes, times in seconds (since 1970 where they name a moment).
 
     ``copies`` is how many nodes of the pool keep it, in the list of a namespace of the pool.
+    ``durable`` says whether it outlives a loss of power.
     """
 
     id: ObjectId
@@ -69,6 +70,7 @@ class ObjectInfo:
     holders: int
     level: Level
     copies: int | None = None
+    durable: bool = False
 
     @property
     def kind(self) -> str:
@@ -112,6 +114,10 @@ class Status:
     after its last client the daemon ends, or None if it stays; ``starter_pid`` is the process that
     the store was started for and ends with, or 0. ``spilled_bytes`` are only in files, and
     ``spill_kept_bytes`` in memory and in a file, which makes spilling them again cost nothing.
+    ``log`` has the figures of the log of durable objects: its folder, its objects and those of them
+    that are in the log alone (``objects_away``), the bytes that it occupies (``used_bytes``) and
+    that are of objects (``live_bytes``), and why it takes nothing any more (``fault``, empty while
+    it works); None without such a log.
     ``cluster`` is the address of the pool that the store belongs to, and ``node_name`` the name of
     this node there; both are empty without a pool.
     """
@@ -155,6 +161,7 @@ class Status:
     spill_read_bytes_total: int
     cluster: str
     node_name: str
+    log: dict[str, int | str] | None
 
     def _repr_html_(self) -> str:
         def text(name: str) -> str:

@@ -4,15 +4,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use plasmon_client::{
-    Ack, Code, ConnectOptions, CopyPlacement, Durability, Error, Filter, ObjectId, Policy,
-    PutOptions, StartOptions,
+    Ack, ConnectOptions, CopyPlacement, Durability, Filter, ObjectId, Policy, PutOptions,
+    StartOptions,
 };
 use plasmon_proto::limits::COPIES_MAX;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 
-use crate::error::raised;
 use crate::id::{Id, name, named};
 
 /// One id, given as such or as a name in `namespace`.
@@ -166,7 +165,7 @@ pub(crate) fn put_arguments<'py>(
 pub(crate) fn put_options(given: Option<&Bound<'_, PyDict>>) -> PyResult<PutOptions> {
     let mut options = PutOptions::default();
     let Some(given) = given else { return Ok(options) };
-    let (mut text, mut namespace, mut durable) = (None, String::new(), false);
+    let (mut text, mut namespace) = (None, String::new());
     for (key, value) in given.iter() {
         let key = key.cast::<PyString>()?;
         let (key, none) = (key.to_str()?, value.is_none());
@@ -189,7 +188,7 @@ pub(crate) fn put_options(given: Option<&Bound<'_, PyDict>>) -> PyResult<PutOpti
             "ack" if !none => options.ack = Some(ack(value.extract()?)?),
             "placement" => options.placement = placement(value.extract()?)?,
             "storage" if !none => options.storage = Some(storage(value.extract()?)?),
-            "durable" => durable |= value.extract::<bool>()?,
+            "durable" => options.durable = value.extract()?,
             "id" | "name" | "members" | "copies" | "copies_min" | "ack" | "storage" => {}
             other => {
                 let text = format!("put() and create() take no argument '{other}'");
@@ -201,9 +200,6 @@ pub(crate) fn put_options(given: Option<&Bound<'_, PyDict>>) -> PyResult<PutOpti
         options.name = Some(name(&namespace, &text)?);
     } else if !namespace.is_empty() {
         return Err(PyValueError::new_err("a namespace needs a name"));
-    }
-    if durable {
-        return Err(not_durable(given.py(), &options));
     }
     Ok(options)
 }
@@ -241,15 +237,6 @@ fn copies(key: &str, given: &Bound<'_, PyAny>) -> PyResult<u8> {
     u8::try_from(count).ok().filter(|count| (1..=COPIES_MAX).contains(count)).ok_or_else(|| {
         PyValueError::new_err(format!("{key} is 1 to {COPIES_MAX} nodes of a pool, found {count}"))
     })
-}
-
-/// Objects that outlive the power of all machines are planned.
-fn not_durable(py: Python<'_>, options: &PutOptions) -> PyErr {
-    let detail = "durable objects, which outlive a loss of power, do not exist yet: leave durable \
-                  out; with copies= other nodes of a pool keep the object";
-    let error = Error::new(Code::Unsupported, "making object").with_detail(detail);
-    let name = options.name.as_ref().map(ToString::to_string);
-    raised(py, &name.into_iter().fold(error, Error::with_name))
 }
 
 /// The bytes of any object with the buffer protocol.

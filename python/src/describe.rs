@@ -25,7 +25,7 @@ pub(crate) fn object<'py>(py: Python<'py>, info: ObjectInfo) -> PyResult<Bound<'
         (seconds(info.created_ms), seconds(info.construct_ms), info.expires_ms.map(seconds));
     let times = times.into_pyobject(py)?;
     let (pid, pins, holders, copies) = (info.creator_pid, info.pins, info.holders, info.copies);
-    let tail = (pid, pins, holders, level(info.level), copies).into_pyobject(py)?;
+    let tail = (pid, pins, holders, level(info.level), copies, info.durable).into_pyobject(py)?;
     let fields =
         [head, middle, times, tail].into_iter().flat_map(|part| part.iter().collect::<Vec<_>>());
     PyTuple::new(py, fields.collect::<Vec<_>>())

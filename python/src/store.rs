@@ -347,8 +347,14 @@ impl Store {
     /// object with one copy, on this node, which may be evicted: then it ends on all nodes. An
     /// object of a pool has no `ttl` and is not replaced; its `members` are objects of the pool
     /// without names, which it has accepted and which are here, and they are not kept for it; with
-    /// `owns_members` they are deleted when it is. `durable` is for objects that outlive a loss of
-    /// power, which do not exist yet: with it every put raises Unsupported.
+    /// `owns_members` they are deleted when it is.
+    ///
+    /// With `durable` the object outlives a loss of power: it is in the log of the store, in the
+    /// folder that the store was started with (`durable_dir`), when put() returns, and is there
+    /// again with the next store that has the folder. Its memory may be given to others; get()
+    /// brings it back. Its `members` are durable, too. It is neither `owned` nor of a pool, and not
+    /// made in a scope. Without such a folder put() raises Unsupported, and StoreFull when the
+    /// folder has no room.
     ///
     /// With `pool` an object without a name belongs to the pool, too: other nodes get it by its id.
     /// One node keeps it unless `copies` says more. It is seen at once, and put() does not wait for

@@ -226,7 +226,7 @@ typedef struct plasmon_put_options {
     uint8_t pool;              /* 1: it belongs to the pool of the store, without a name */
     uint8_t ack;               /* PLASMON_ACK_ */
     int32_t placement;         /* of an object in a pool: PLASMON_PLACEMENT_ */
-    int32_t storage;           /* of an object in a pool: PLASMON_STORAGE_ */
+    int32_t storage;           /* PLASMON_STORAGE_; CACHE for an object in a pool */
     int32_t owns_members;      /* of an object in a pool, 1: its members are deleted when it is */
 } plasmon_put_options;
 
@@ -242,7 +242,9 @@ typedef struct plasmon_put_options {
 /* What an object in a pool survives. */
 #define PLASMON_STORAGE_MEMORY 0  /* the loss of all nodes with a copy but one */
 #define PLASMON_STORAGE_CACHE 1   /* nothing: its one copy, on this node, may be evicted */
-#define PLASMON_STORAGE_DURABLE 2 /* PLASMON_UNSUPPORTED: there are no such objects yet */
+#define PLASMON_STORAGE_DURABLE 2 /* a loss of power: in the log of the store, whose setting
+                                   * durable_dir names its folder, before the put returns. For
+                                   * now not in a pool (PLASMON_UNSUPPORTED) */
 
 typedef struct plasmon_part {
     const void *data; /* may be null when there are no bytes */
@@ -470,6 +472,7 @@ typedef struct plasmon_info {
     int32_t level;  /* PLASMON_LEVEL_ */
     int32_t owned;
     uint8_t tag;
+    uint8_t durable; /* 1: it outlives a loss of power */
     uint64_t data_bytes;
     uint64_t metadata_bytes;
     uint64_t created_ms;   /* milliseconds since 1970 */

@@ -24,6 +24,8 @@ pub struct plasmon_info {
     level: i32,
     owned: i32,
     tag: u8,
+    // It lies where the struct had padding.
+    durable: u8,
     data_bytes: u64,
     metadata_bytes: u64,
     created_ms: u64,
@@ -60,6 +62,7 @@ impl From<ObjectInfo> for plasmon_info {
             level: info.level as i32,
             owned: i32::from(info.traits.owned),
             tag: info.traits.tag,
+            durable: u8::from(info.durable),
             data_bytes: info.sizes.data,
             metadata_bytes: info.sizes.metadata,
             created_ms: info.created_ms,

@@ -177,6 +177,9 @@ pub(crate) struct Start {
     /// The folder for objects that do not fit in memory.
     #[arg(long, value_name = "DIR")]
     pub(crate) spill_dir: Option<PathBuf>,
+    /// The folder of the log of durable objects, which are there again after a loss of power.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) durable_dir: Option<PathBuf>,
     /// Another setting of the daemon, as key=value; see `plasmond --help`.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(crate) settings: Vec<String>,
@@ -314,6 +317,10 @@ pub(crate) struct Retention {
     /// both take memory.
     #[arg(long)]
     pub(crate) replace: bool,
+    /// Write the object to the log of the store before it is seen, so that it outlives a loss of
+    /// power. For a store that was started with --durable-dir.
+    #[arg(long)]
+    pub(crate) durable: bool,
     /// How many nodes of the pool keep the object, 1 to 8 (default: 2, or 1 with --pool). For names
     /// that begin with @, such as @prod:sales, and with --pool.
     #[arg(long, value_name = "N", value_parser = copies())]
@@ -390,6 +397,7 @@ impl Retention {
             name: Some(name.clone()),
             policy: if self.cache { Policy::Cache } else { Policy::Keep },
             replace: self.replace,
+            durable: self.durable,
             ttl: self.ttl.map(|ttl| target::seconds("--ttl", ttl)).transpose()?,
             ..PutOptions::default()
         })
@@ -406,6 +414,7 @@ impl Retention {
             placement: self.placement.map_or(CopyPlacement::Local, CopyPlacement::from),
             storage: self.storage.map(Durability::from),
             policy: if self.cache { Policy::Cache } else { Policy::Keep },
+            durable: self.durable,
             ..PutOptions::default()
         }
     }

@@ -15,8 +15,12 @@ fn store(folder: &tempfile::TempDir) -> TestStore {
 }
 
 fn ids(client: &Client) -> Vec<ObjectId> {
-    let mut ids: Vec<_> =
-        client.list(&Filter::default()).unwrap().into_iter().map(|info| info.id).collect();
+    let mut ids: Vec<_> = client
+        .list(&Filter::default())
+        .expect("a listing")
+        .into_iter()
+        .map(|info| info.id)
+        .collect();
     ids.sort();
     ids
 }

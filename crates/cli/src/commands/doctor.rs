@@ -4,7 +4,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use plasmon_client::{Client, ConnectOptions, Error, PutOptions, Status};
+use plasmon_client::{Client, ConnectOptions, Error, LogFigures, PutOptions, Status};
 use plasmon_proto::Code;
 use rustix::process::{Resource, getrlimit};
 
@@ -121,6 +121,7 @@ fn used(store: &Client) -> std::result::Result<Vec<Check>, Error> {
         check("question", Verdict::Good, format!("answered in {:.0} us", micros(asked))),
     ];
     checks.extend([resident(&status), away(&status), limit(&status), spill(&status)]);
+    checks.extend(status.log.as_ref().map(durable));
     if store.access() == plasmon_client::Access::ReadOnly {
         checks.push(check("access", Verdict::Note, "read-only"));
         return Ok(checks);
@@ -190,6 +191,29 @@ fn spill(status: &Status) -> Check {
         fault => check("spill tier", Verdict::Bad, fault)
             .advise("no spilled object is lost: repair the folder, and the daemon tries again"),
     }
+}
+
+/// Whether the log of durable objects takes what it is given.
+fn durable(log: &LogFigures) -> Check {
+    if !log.fault.is_empty() {
+        return check("durable log", Verdict::Bad, log.fault.clone()).advise(
+            "durable objects can be read, and neither be put nor deleted: look at the disk of the \
+             folder, then `plasmon stop` and start the store again",
+        );
+    }
+    if log.damaged > 0 {
+        let found = format!("{} damaged places were found in {}", log.damaged, log.folder);
+        return check("durable log", Verdict::Bad, found).advise(
+            "the daemon's log names the objects: delete them and put them again, and replace the \
+             disk",
+        );
+    }
+    let room = log.bytes_max.saturating_sub(log.live_bytes);
+    let is_short = log.bytes_max > 0 && room * 10 < log.bytes_max;
+    let verdict = if is_short { Verdict::Note } else { Verdict::Good };
+    let found = format!("{} objects, {} in {}", log.objects, bytes(log.used_bytes), log.folder);
+    check("durable log", verdict, found)
+        .advise("it is nearly full: delete durable objects, or raise durable_bytes_max")
 }
 
 fn micros(duration: Duration) -> f64 {

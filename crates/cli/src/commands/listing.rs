@@ -8,7 +8,7 @@ use plasmon_proto::object::ObjectInfo;
 use serde_json::{Value, json};
 
 use crate::arguments::{List, Order};
-use crate::output::{Output, age, bytes, duration, now_ms};
+use crate::output::{Output, age, bytes, count, duration, now_ms};
 use crate::pattern::is_pattern;
 use crate::target::name_of;
 use plasmon_proto::object::tag;
@@ -73,6 +73,7 @@ fn status_text(status: &Status, socket: &str) -> String {
             ),
         ),
         ("spill files", spill_text(status)),
+        ("durable", log_text(status)),
         (
             "since start",
             format!(
@@ -104,6 +105,31 @@ fn spill_text(status: &Status) -> String {
         bytes(status.spill_written_bytes_total),
         bytes(status.spill_read_bytes_total)
     )
+}
+
+fn log_text(status: &Status) -> String {
+    let Some(log) = &status.log else {
+        return "no log; `plasmon start --durable-dir` gives the store one".to_owned();
+    };
+    let room = match log.bytes_max {
+        0 => String::new(),
+        most => format!(" of {}", bytes(most)),
+    };
+    let mut text = format!(
+        "{} ({} in the log alone), {} on disk{room}, {} of it of objects, in {}",
+        count(log.objects, "object"),
+        log.objects_away,
+        bytes(log.used_bytes),
+        bytes(log.live_bytes),
+        log.folder
+    );
+    if log.damaged > 0 {
+        text.push_str(&format!("; {} damaged", count(log.damaged, "place")));
+    }
+    if !log.fault.is_empty() {
+        text.push_str(&format!("; takes nothing: {}", log.fault));
+    }
+    text
 }
 
 fn pool_text(status: &Status) -> String {
@@ -246,5 +272,6 @@ pub(super) fn document(object: &ObjectInfo) -> Value {
         "holders": object.holders,
         "level": object.level.key(),
         "copies": object.copies,
+        "durable": object.durable,
     })
 }

@@ -20,23 +20,7 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Starts a daemon that outlives this command.
 pub(super) fn start(arguments: &Arguments, start: &Start, output: &Output) -> Result<()> {
-    let mut settings = Vec::new();
-    if let Some(socket) = &arguments.socket {
-        settings.push(("socket".to_owned(), socket.display().to_string()));
-    }
-    if let Some(capacity) = &start.capacity {
-        settings.push(("capacity_bytes".to_owned(), capacity.clone()));
-    }
-    if let Some(directory) = &start.spill_dir {
-        settings.push(("spill_dir".to_owned(), directory.display().to_string()));
-    }
-    settings.extend(start.node.settings());
-    for setting in &start.settings {
-        let (key, value) = setting
-            .split_once('=')
-            .ok_or_else(|| usage(format!("--set takes key=value, found \"{setting}\"")))?;
-        settings.push((key.trim().replace('-', "_"), value.trim().to_owned()));
-    }
+    let settings = settings(arguments, start)?;
     let mut checked = Settings::default();
     for (key, value) in &settings {
         checked.set(key, value).map_err(|bad| usage(bad.to_string()))?;
@@ -62,6 +46,7 @@ pub(super) fn start(arguments: &Arguments, start: &Start, output: &Output) -> Re
         "socket": started.socket, "pid": status.pid, "keeper_pid": status.keeper_pid,
         "capacity_bytes": status.capacity_bytes, "level": status.level, "replaced_pid": replaced,
         "cluster": status.cluster, "node_name": status.node_name,
+        "durable_objects": status.log.as_ref().map(|log| log.objects),
         "joined": joined.as_ref().map(Result::is_ok),
         "not_joined": joined.as_ref().and_then(|joined| joined.as_ref().err()),
     });
@@ -81,13 +66,43 @@ pub(super) fn start(arguments: &Arguments, start: &Start, output: &Output) -> Re
             }
             Some(Err(_)) => format!("\nit is to be the node {name} of the pool {cluster}"),
         };
+        let durable = status.log.as_ref().map_or_else(String::new, |log| {
+            format!("\n{} in {}", count(log.objects, "durable object"), log.folder)
+        });
         format!(
-            "{taken}store started: {}, {} of capacity, process {}{node}",
+            "{taken}store started: {}, {} of capacity, process {}{durable}{node}",
             started.socket.display(),
             bytes(status.capacity_bytes),
             status.pid
         )
     })
+}
+
+/// The settings of the daemon, as keys and values.
+fn settings(arguments: &Arguments, start: &Start) -> Result<Vec<(String, String)>> {
+    let mut settings = Vec::new();
+    if let Some(socket) = &arguments.socket {
+        settings.push(("socket".to_owned(), socket.display().to_string()));
+    }
+    if let Some(capacity) = &start.capacity {
+        settings.push(("capacity_bytes".to_owned(), capacity.clone()));
+    }
+    if let Some(directory) = &start.spill_dir {
+        settings.push(("spill_dir".to_owned(), directory.display().to_string()));
+    }
+    if let Some(directory) = &start.durable_dir {
+        // The daemon has another working folder.
+        let directory = std::path::absolute(directory)?;
+        settings.push(("durable_dir".to_owned(), directory.display().to_string()));
+    }
+    settings.extend(start.node.settings());
+    for setting in &start.settings {
+        let (key, value) = setting
+            .split_once('=')
+            .ok_or_else(|| usage(format!("--set takes key=value, found \"{setting}\"")))?;
+        settings.push((key.trim().replace('-', "_"), value.trim().to_owned()));
+    }
+    Ok(settings)
 }
 
 /// The warning about a node that has not joined its pool, or does not reach the others.

@@ -55,6 +55,7 @@ fn rows(object: &ObjectInfo) -> Vec<(&'static str, String)> {
         ("data", format!("{} ({} bytes)", bytes(object.sizes.data), object.sizes.data)),
         ("metadata", format!("{} bytes", object.sizes.metadata)),
         ("policy", policy(object.traits.policy).to_owned()),
+        ("durable", if object.durable { "yes" } else { "no" }.to_owned()),
         ("protection", object.level.key().to_owned()),
         ("age", duration(now_ms().saturating_sub(object.created_ms))),
         ("creator", creator(object.creator_pid)),
