@@ -2,7 +2,7 @@
 
 PYTHON := .venv/bin/python
 SECONDS ?= 60
-ROUNDS ?= $(if $(filter cluster,$(NAME)),200,2000)
+ROUNDS ?= $(if $(filter cluster,$(NAME)),200,$(if $(filter log,$(NAME)),1000,2000))
 SEEDS ?= 10000
 WHOLE ?= 2000
 NAME ?=
@@ -80,7 +80,7 @@ fuzz: ## SECONDS=60 [TARGET=frame]: throw bytes at everything that reads foreign
 	@scripts/setup.sh etcd
 	@python3 scripts/fuzz.py --seconds $(SECONDS) $(if $(TARGET),--target $(TARGET))
 
-soak: ## NAME=kill [ROUNDS=2000], cluster [ROUNDS=200], objects|tables [SECONDS=60]; [SEED=1]
+soak: ## NAME=kill [ROUNDS=2000], log [ROUNDS=1000], cluster [ROUNDS=200], objects|tables [SECONDS=60]; [SEED=1]
 	@scripts/setup.sh machine
 	@$(if $(filter cluster,$(NAME)),scripts/setup.sh etcd)
 	@scripts/soak.sh $(or $(NAME),kill) $(if $(filter objects tables,$(NAME)),--seconds $(SECONDS),\

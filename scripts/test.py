@@ -236,6 +236,13 @@ TESTS = [
         {"PROFILE": "dev"},
         lane=2,
     ),
+    Suite(
+        "log",
+        "durable objects and processes killed at any moment, for a moment",
+        ["scripts/soak.sh", "log", "--rounds", "20"],
+        {"PROFILE": "dev"},
+        lane=2,
+    ),
 ]
 
 #: Run by name alone: they need what takes gigabytes to install, or minutes.

@@ -24,6 +24,7 @@ mod fates;
 mod journal;
 mod kill;
 mod lives;
+mod log;
 mod node;
 mod residency;
 mod tally;
@@ -47,6 +48,11 @@ enum Soak {
     Kill(kill::Plan),
     /// Kills and stops what whole nodes of a pool are made of, and etcd, under load.
     Cluster(cluster::Plan),
+    /// Kills everything under load of durable objects, and looks at what the log has.
+    Log(log::Plan),
+    /// A client of durable objects under the verifier's eyes.
+    #[command(hide = true)]
+    DurableWorker(log::hand::Orders),
     /// A client under the verifier's eyes.
     #[command(hide = true)]
     Worker {
@@ -71,6 +77,8 @@ fn main() -> ExitCode {
     let outcome = match Arguments::parse().soak {
         Soak::Kill(plan) => kill::run(&plan),
         Soak::Cluster(plan) => cluster::run(&plan),
+        Soak::Log(plan) => log::run(&plan),
+        Soak::DurableWorker(orders) => log::hand::run(&orders).map(|()| true),
         Soak::Worker { socket, number, seed } => worker::run(&socket, number, seed).map(|()| true),
         Soak::Bystander { socket, kind } => bystander::run(&socket, kind).map(|()| true),
     };
