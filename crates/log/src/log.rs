@@ -136,7 +136,9 @@ impl ObjectLog for Log {
     }
 
     fn dead(&mut self, id: &ObjectId, of: Lsn) -> Result<Lsn, LogError> {
-        self.engine.dead(*id, of)
+        let dead = self.engine.dead(*id, of);
+        self.cleaner.is_pressed |= matches!(dead, Err(LogError::Full { .. }));
+        dead
     }
 
     fn sync(&mut self) -> Result<(), LogError> {
