@@ -1,69 +1,19 @@
-"""Redis 7 on loopback: one server that sends values, and one that keeps a second copy of them.
-
-The client is a bare socket, because a library for Redis would copy what it reads once more: a
-value is read into memory that is warm, as the limit of the machine does it.
-"""
+"""Redis 7 on loopback: one server that sends values, and one that keeps a second copy of them."""
 
 from __future__ import annotations
 
 import shutil
-import socket
 import subprocess
 import time
 from pathlib import Path
 
 from bench.rivals.protocol import Answer, UnsupportedError, fetched, payload, serve, timed
+from bench.rivals.redis.client import START_WITHIN_S, Client, connected, free_port
 
-_START_WITHIN_S = 10.0
-_LINE_BYTES_MAX = 64
 #: Commands that are sent before their answers are read.
 _PIPELINE = 500
 _KEYS_AT_ONCE = 200
 _COPIES = {1: (), 2: (b"WAIT", b"1", b"10000")}
-
-
-class _Client:
-    """A connection that speaks the Redis protocol."""
-
-    def __init__(self, port: int) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", port))
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-
-    def send(self, *words: bytes | memoryview) -> None:
-        """Sends one command."""
-        parts: list[bytes | memoryview] = [b"*%d\r\n" % len(words)]
-        for word in words:
-            parts += [b"$%d\r\n" % len(word), word, b"\r\n"]
-        left = [memoryview(part) for part in parts]
-        while left:
-            sent = self._socket.sendmsg(left)
-            while left and sent >= len(left[0]):
-                sent -= len(left.pop(0))
-            if left:
-                left[0] = left[0][sent:]
-
-    def line(self) -> bytes:
-        """The next line of an answer, which nothing follows that is needed."""
-        read = self._socket.recv(_LINE_BYTES_MAX)
-        while not read.endswith(b"\r\n"):
-            read += self._socket.recv(_LINE_BYTES_MAX)
-        if read.startswith(b"-"):
-            raise RuntimeError(read.decode())
-        return read[:-2]
-
-    def pipeline(self, commands: bytes, answers: bytes) -> None:
-        """Sends several commands at once, and reads their answers, which are these."""
-        self._socket.sendall(commands)
-        read = self._socket.recv(len(answers), socket.MSG_WAITALL)
-        if read != answers:
-            raise RuntimeError(read[:_LINE_BYTES_MAX].decode())
-
-    def value(self, into: memoryview) -> None:
-        """Reads the value of an answer: its length, as many bytes as there is room for, an end."""
-        head = b"$%d\r\n" % len(into)
-        for part in (memoryview(bytearray(len(head))), into, memoryview(bytearray(2))):
-            if self._socket.recv_into(part, len(part), socket.MSG_WAITALL) != len(part):
-                raise RuntimeError("the server ended")
 
 
 class Redis:
@@ -71,7 +21,7 @@ class Redis:
 
     def __init__(self) -> None:
         self._servers: list[subprocess.Popen[bytes]] = []
-        self._client: _Client | None = None
+        self._client: Client | None = None
 
     def op_start(self, directory: str, capacity_bytes: int) -> Answer:
         """Starts both. How much they may keep is left to the machine."""
@@ -82,7 +32,7 @@ class Redis:
         found = subprocess.run([program, "--version"], capture_output=True, text=True, check=True)
         version = found.stdout.partition("v=")[2].split()[0]
         begin = time.perf_counter_ns()
-        first, second = _free_port(), _free_port()
+        first, second = free_port(), free_port()
         common = [program, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
         common += ["--repl-diskless-sync-delay", "0"]
         for port, more in ((first, []), (second, ["--replicaof", "127.0.0.1", str(first)])):
@@ -90,7 +40,7 @@ class Redis:
             folder.mkdir()
             command = [*common, "--dir", str(folder), "--port", str(port), *more]
             self._servers.append(subprocess.Popen(command, stdout=subprocess.DEVNULL))
-        self._client = _connected(first)
+        self._client = connected(first)
         self._wait_for_replica()
         taken = time.perf_counter_ns() - begin
         return {"address": str(first), "start_ns": taken, "versions": {"redis": version}}
@@ -153,7 +103,7 @@ class Redis:
         samples = [sample / batch for sample in answer["samples"]]
         return {**answer, "samples": samples, "batch": batch}
 
-    def _open(self) -> _Client:
+    def _open(self) -> Client:
         assert self._client is not None, "it was started"
         return self._client
 
@@ -165,7 +115,7 @@ class Redis:
 
     def _wait_for_replica(self) -> None:
         """Until the second server has what the first one has."""
-        end = time.monotonic() + _START_WITHIN_S
+        end = time.monotonic() + START_WITHIN_S
         answer = b""
         while answer != b":1":
             if time.monotonic() > end:
@@ -174,25 +124,6 @@ class Redis:
             self._open().line()
             self._open().send(b"WAIT", b"1", b"100")
             answer = self._open().line()
-
-
-def _free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port: int = taken.getsockname()[1]
-        return port
-
-
-def _connected(port: int) -> _Client:
-    """A connection to a server that starts."""
-    end = time.monotonic() + _START_WITHIN_S
-    while True:
-        try:
-            return _Client(port)
-        except ConnectionRefusedError:
-            if time.monotonic() > end:
-                raise
-            time.sleep(0.01)
 
 
 if __name__ == "__main__":
