@@ -61,6 +61,8 @@ pub mod copy;
 #[cfg(not(loom))]
 pub mod counted_view;
 #[cfg(not(loom))]
+pub mod dax;
+#[cfg(not(loom))]
 pub mod deadline;
 #[cfg(not(loom))]
 pub mod dropped_extents;
@@ -118,6 +120,7 @@ pub use {
     channel::{ChannelClient, ChannelDaemon, ProtocolViolation},
     control::{ControlDaemon, ControlReader},
     counted_view::CountedView,
+    dax::DaxMap,
     eventfd::Doorbell,
     extents::ExtentTable,
     growing::{GrowingMap, GrowingMemfd},
