@@ -15,8 +15,8 @@
 //! has lost the kernel then tells an error, where a load would end the process by a signal.
 //!
 //! Deliberately absent: other processors than x86-64, whose cache flushes are untested here, so
-//! real persistent memory is refused there; and files that shrink: a store beyond the end of a file ends
-//! the process, so a mapped file belongs to its user alone, under a lock, and has its blocks.
+//! real persistent memory is refused there; and files that shrink: a store beyond the end of a file
+//! ends the process, so a mapped file belongs to its user alone, under a lock, and has its blocks.
 
 use std::io;
 use std::os::fd::AsFd;
