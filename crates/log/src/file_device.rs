@@ -87,7 +87,8 @@ impl FileDevice {
         can
     }
 
-    fn file(&mut self, number: u64) -> io::Result<&File> {
+    /// The file of a segment.
+    pub(crate) fn file(&mut self, number: u64) -> io::Result<&File> {
         if !self.files.contains_key(&number) {
             if self.files.len() >= OPEN_FILES_MAX {
                 self.files.clear();

@@ -14,7 +14,8 @@
 //! * [`open`]: the log in a folder; [`open_on`]: on any [`Device`].
 //! * [`ObjectLog`]: what the daemon needs of it.
 //! * [`format`]: the bytes (`docs/formats/log.md`).
-//! * [`device`]: what the log asks of a disk; [`FileDevice`] are files.
+//! * [`device`]: what the log asks of a disk; [`FileDevice`] are files, [`DaxDevice`] files on
+//!   persistent memory.
 //!
 //! Deliberately absent: threads, clocks, and any retry of a sync that failed. A log that failed
 //! takes nothing more until it is opened again.
@@ -58,6 +59,7 @@ use plasmon_spill::{FileMeta, Place, WritePiece};
 
 mod buffer;
 mod cleaner;
+pub mod dax_device;
 pub mod device;
 #[cfg(any(test, feature = "doubles"))]
 pub mod doubles;
@@ -79,6 +81,7 @@ mod stream;
 mod tests;
 
 pub use buffer::AlignedBuffer;
+pub use dax_device::DaxDevice;
 pub use device::Device;
 pub use error::LogError;
 pub use file_device::FileDevice;

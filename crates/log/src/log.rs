@@ -5,6 +5,7 @@ use plasmon_spill::{FileMeta, WritePiece};
 
 use crate::buffer::AlignedBuffer;
 use crate::cleaner::Cleaner;
+use crate::dax_device::{self, DaxDevice, Medium};
 use crate::device::{BLOCK_BYTES, Device};
 use crate::engine::Engine;
 use crate::error::LogError;
@@ -27,13 +28,23 @@ const SEGMENTS_MIN: u64 = 8;
 
 /// Opens the log in a folder, or makes one.
 pub fn open(config: &LogConfig) -> Result<Opened, LogError> {
-    if config.device == DeviceKind::Dax {
-        let place = config.folder.display().to_string();
-        let what = "this program has no device for mapped persistent memory; use files";
-        return Err(LogError::NoDevice { kind: "dax", place, what });
-    }
-    let device = FileDevice::open(&config.folder, config.power_loss_protection)?;
-    open_on(Box::new(device), config)
+    let device = device(config)?;
+    open_on(device, config)
+}
+
+/// The device of a configuration.
+fn device(config: &LogConfig) -> Result<Box<dyn Device>, LogError> {
+    let folder = &config.folder;
+    let files = || FileDevice::open(folder, config.power_loss_protection);
+    Ok(match config.device {
+        DeviceKind::File => Box::new(files()?),
+        DeviceKind::Dax => Box::new(DaxDevice::open(folder, dax_device::medium_of_environment())?),
+        DeviceKind::Auto => match DaxDevice::open(folder, Medium::Persistent) {
+            Ok(device) => Box::new(device),
+            Err(LogError::NoDevice { .. }) => Box::new(files()?),
+            Err(error) => return Err(error),
+        },
+    })
 }
 
 /// Opens the log on a device, or makes one. Of the configuration the sizes count.

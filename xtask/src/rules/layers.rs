@@ -36,7 +36,7 @@ const PLACES: &[Place] = &[
     place("crates/shm", &["plasmon-proto"]),
     Place { pure: true, ..place("crates/store", &["plasmon-proto"]) },
     place("crates/spill", &["plasmon-proto"]),
-    place("crates/log", &["plasmon-proto", "plasmon-spill"]),
+    place("crates/log", &["plasmon-proto", "plasmon-shm", "plasmon-spill"]),
     Place { pure: true, ..place("crates/cluster", &["plasmon-proto"]) },
     place("crates/net", &[]),
     place("crates/etcd", &[]),
