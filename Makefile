@@ -78,6 +78,7 @@ bench: setup ## NAME=store: measure beside rivals and the limits of the machine
 fuzz: ## SECONDS=60 [TARGET=frame]: throw bytes at everything that reads foreign ones
 	@scripts/setup.sh machine
 	@scripts/setup.sh etcd
+	@$(if $(filter durable,$(NAME)),scripts/setup.sh durable-rivals)
 	@python3 scripts/fuzz.py --seconds $(SECONDS) $(if $(TARGET),--target $(TARGET))
 
 soak: ## NAME=kill [ROUNDS=2000], log [ROUNDS=1000], cluster [ROUNDS=200], objects|tables [SECONDS=60]; [SEED=1]

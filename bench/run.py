@@ -27,6 +27,7 @@ from typing import Any
 from bench import environments
 from bench.case import FREE, Case, Entry, Samples, Side, Suite
 from bench.environments import MissingError
+from bench.folders import Folders
 from bench.machines import Machines
 from bench.stats import Spread, paired_ratio, spread
 from bench.worker import UnsupportedError, Worker
@@ -38,6 +39,8 @@ MACHINES = 3
 #: How often a side that fails is started again, so that one bad case does not cost the others.
 STARTS_MAX = 8
 Key = tuple[str, str, str]
+#: What our Rust worker does without any daemon.
+WITHOUT_DAEMON = ("limits", "log")
 #: The fields of an answer that are its samples.
 SAMPLES = ("samples", "batch", "per_s")
 
@@ -95,6 +98,7 @@ class Context:
         self._reasons: dict[str, str] = {}
         self._source: int | None = None
         self._machines: Machines | None = None
+        self.folders = Folders(scratch)
 
     def scale(self, full: int, quick: int) -> int:
         """A count that depends on how much time there is."""
@@ -207,6 +211,7 @@ class Context:
             os.close(self._source)
         if self._machines is not None:
             self._machines.close()
+        self.folders.close()
 
     def command(self, name: str) -> list[str]:
         """How a side's worker is run; makes what it needs."""
@@ -230,7 +235,8 @@ class Context:
         given = filled(self, {**self.sides[name].start, **(settings or {})})
         directory = self._directory(name)
         # Our package brings its own daemon; our Rust worker takes the one built beside it.
-        native = self.sides[name].environment == "native"
+        side = self.sides[name]
+        native = side.environment == "native" and side.arguments[0] not in WITHOUT_DAEMON
         binaries = {"PLASMON_DAEMON": str(environments.our_daemon())} if native else {}
         worker = Worker(command, directory, binaries)
         request = {"op": "start", "directory": str(directory), "capacity_bytes": CAPACITY_BYTES}
@@ -289,6 +295,8 @@ def filled(context: Context, request: Mapping[str, Any]) -> dict[str, Any]:
         "$server_cpu": lambda: -1 if server_cpu is None else server_cpu,
         "$threads": lambda: os.cpu_count() or 1,
         "$machines": context.machines,
+        "$disk": context.folders.on_disk,
+        "$memory": context.folders.in_memory,
     }
     return {
         key: known[value]() if isinstance(value, str) and value in known else value

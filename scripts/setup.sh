@@ -6,6 +6,8 @@
 #   setup.sh etcd          what the pool is tested with; without it these tests are skipped
 #   setup.sh pool-rivals   what a pool is measured beside; without it these rows are missing.
 #                          Rivals from PyPI have environments of their own, made when measured
+#   setup.sh durable-rivals   what durable objects are measured beside, likewise
+#   setup.sh power         an emulator, and a kernel for it, unpacked into target/power
 #   setup.sh environment   the machine, and .venv with what the tests need
 #   setup.sh [package]     that, and the package itself
 set -euo pipefail
@@ -74,6 +76,34 @@ pool_rivals() {
         ! install_packages "$packages"; }; then
         say "the pool is measured without $packages"
     fi
+}
+
+durable_rivals() {
+    local packages=
+    command -v redis-server >/dev/null || packages="redis-server"
+    pkg-config --exists libpmemobj || packages="$packages libpmemobj-dev"
+    if [ "$packages" ] && { [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null ||
+        ! install_packages "$packages"; }; then
+        say "durable objects are measured without $packages"
+    fi
+}
+
+# The kernel is not installed: only its files are taken.
+power() {
+    local packages=
+    command -v qemu-system-x86_64 >/dev/null || packages="qemu-system-x86"
+    command -v mke2fs >/dev/null || packages="$packages e2fsprogs"
+    # shellcheck disable=SC2086 # a list of words
+    install_packages $packages
+    ls target/power/kernel/boot/vmlinuz-* >/dev/null 2>&1 && return
+    command -v apt-get >/dev/null || fail "please unpack a Linux kernel into target/power/kernel"
+    local kernel
+    kernel=$(apt-cache depends linux-image-amd64 | sed -n 's/.*Depends: //p' | head -n 1)
+    say "unpacking $kernel into target/power/kernel"
+    mkdir -p target/power/package
+    (cd target/power/package && apt-get download -qq "$kernel")
+    dpkg-deb -x target/power/package/"$kernel"_*.deb target/power/kernel
+    rm -rf target/power/package
 }
 
 languages() {
@@ -157,7 +187,9 @@ case "${1:-package}" in
     languages) languages ;;
     etcd) etcd_server ;;
     pool-rivals) pool_rivals ;;
+    durable-rivals) durable_rivals ;;
+    power) machine; power ;;
     environment) machine; environment ;;
     package) machine; environment_and_package ;;
-    *) fail "unknown part \"$1\": machine, languages, etcd, pool-rivals, environment or package" ;;
+    *) fail "unknown part \"$1\": the parts are listed at the top of scripts/setup.sh" ;;
 esac

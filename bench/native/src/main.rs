@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! plasmon-bench store                 our client: answers one JSON request per line
+//! plasmon-bench log                   the log of durable objects alone, likewise
 //! plasmon-bench limits                what the machine does without any store, likewise
 //! plasmon-bench pool                  our client on three nodes of a pool, likewise
 //! plasmon-bench peer <kind> <cpu>     the other end of a round trip; started by `limits`
@@ -14,6 +15,7 @@
 
 mod columns;
 mod limits;
+mod log;
 mod machines;
 mod pool;
 mod protocol;
@@ -39,9 +41,15 @@ fn main() -> Result<()> {
             side.stop();
             outcome
         }
+        ["log"] => {
+            let mut side = log::Side::default();
+            protocol::serve(|request| side.run(request))
+        }
         ["pool-reader", socket, name] => pool::read(socket, name),
         ["limits"] => protocol::serve(limits::run),
         ["peer", kind, cpu] => limits::peer(kind, cpu.parse()?),
-        _ => bail!("usage: plasmon-bench store|pool|limits, and then one JSON request per line"),
+        _ => {
+            bail!("usage: plasmon-bench store|pool|log|limits, and then one JSON request per line")
+        }
     }
 }

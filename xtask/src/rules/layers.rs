@@ -129,6 +129,8 @@ const PLACES: &[Place] = &[
             "plasmon-cluster",
             "plasmon-columns",
             "plasmon-etcd",
+            "plasmon-log",
+            "plasmon-spill",
         ],
     ),
     place(

@@ -94,8 +94,9 @@ fn move_part(way: Way, from: &[u8], to: &mut [u8], file: impl AsFd, offset: usiz
     Ok(())
 }
 
+/// A copy by stores past the caches, fenced.
 #[cfg(target_arch = "x86_64")]
-fn streaming(from: &[u8], to: &mut [u8]) -> Result<()> {
+pub(super) fn streaming(from: &[u8], to: &mut [u8]) -> Result<()> {
     ensure!(is_x86_feature_detected!("avx2"), "this processor has no AVX2");
     ensure!(from.len() == to.len(), "a copy between equal lengths");
     ensure!(to.as_ptr().addr().is_multiple_of(32), "streaming stores are aligned");
@@ -105,7 +106,7 @@ fn streaming(from: &[u8], to: &mut [u8]) -> Result<()> {
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-fn streaming(_: &[u8], _: &mut [u8]) -> Result<()> {
+pub(super) fn streaming(_: &[u8], _: &mut [u8]) -> Result<()> {
     anyhow::bail!("streaming stores are measured on x86-64 only")
 }
 

@@ -3,6 +3,7 @@
 mod copy;
 mod peer;
 mod round_trip;
+mod stream;
 mod tcp;
 mod wake;
 
@@ -22,6 +23,7 @@ pub(crate) enum Limit {
     /// Nothing to start; the harness asks every side.
     Start {},
     Copy(copy::CopySeries),
+    Stream(stream::StreamSeries),
     /// A message to another process and its answer.
     SocketRoundTrip(round_trip::RoundTrips),
     /// Two processes that both poll a word of shared memory.
@@ -50,6 +52,7 @@ pub(crate) fn run(limit: Limit) -> Result<Value> {
         }
         Limit::Fetch(series) => return series.run(),
         Limit::Copy(series) => series.run(),
+        Limit::Stream(series) => series.run(),
         Limit::SocketRoundTrip(trips) => round_trip::socket(trips),
         Limit::SpinRoundTrip(trips) => round_trip::spin(trips),
         Limit::FutexWake(wakes) => wake::futex(wakes),

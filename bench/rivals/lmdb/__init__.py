@@ -1,0 +1,1 @@
+"""LMDB, which commits each put by a sync."""

@@ -1,0 +1,1 @@
+"""libpmemobj, used as RPMP's data server used it."""

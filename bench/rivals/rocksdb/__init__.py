@@ -1,0 +1,1 @@
+"""RocksDB, which syncs its log with each put."""
