@@ -2,14 +2,15 @@
 
 PYTHON := .venv/bin/python
 SECONDS ?= 60
-ROUNDS ?= $(if $(filter cluster,$(NAME)),200,$(if $(filter log,$(NAME)),1000,2000))
+ROUNDS_OF_SOAK = $(if $(filter cluster,$(NAME)),200,$(if $(filter log,$(NAME)),1000,2000))
+ROUNDS ?= $(if $(filter test-power,$(MAKECMDGOALS)),20,$(ROUNDS_OF_SOAK))
 SEEDS ?= 10000
 WHOLE ?= 2000
 NAME ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo demo-pool test test-foreign check bench fuzz soak sim sim-node faults sanitize docs format clean spark demo-spark \
-	test-spark test-spark-pool test-spark-lines test-spark-suites test-hdf5
+	test-spark test-spark-pool test-spark-lines test-spark-suites test-hdf5 test-power
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | \
@@ -63,6 +64,11 @@ test-hdf5: ## the HDF5 connector: our tests, then HDF5's and h5py's own beside H
 	@scripts/hdf5_library.sh parallel
 	@$(PYTHON) scripts/hdf5_tests.py all
 
+test-power: ## [ROUNDS=20] [SEED=1] [DEVICE=disk|nvdimm]: the power of virtual machines is cut under load
+	@scripts/setup.sh power
+	@scripts/power.sh --rounds $(ROUNDS) $(if $(SEED),--seed $(SEED)) \
+		$(if $(DEVICE),--device $(DEVICE))
+
 test-foreign: ## [NAME=pandas]: other projects' own tests of pickling and parallel work, over ours
 	@scripts/setup.sh
 	@$(PYTHON) scripts/foreign_tests.py $(NAME)
@@ -73,12 +79,12 @@ check: ## format, lints, types, the repository's rules, licences, quick tests
 
 bench: setup ## NAME=store: measure beside rivals and the limits of the machine
 	@$(if $(filter pool,$(NAME)),scripts/setup.sh etcd && scripts/setup.sh pool-rivals)
+	@$(if $(filter durable,$(NAME)),scripts/setup.sh durable-rivals)
 	@$(PYTHON) -m bench $(or $(NAME),store)
 
 fuzz: ## SECONDS=60 [TARGET=frame]: throw bytes at everything that reads foreign ones
 	@scripts/setup.sh machine
 	@scripts/setup.sh etcd
-	@$(if $(filter durable,$(NAME)),scripts/setup.sh durable-rivals)
 	@python3 scripts/fuzz.py --seconds $(SECONDS) $(if $(TARGET),--target $(TARGET))
 
 soak: ## NAME=kill [ROUNDS=2000], log [ROUNDS=1000], cluster [ROUNDS=200], objects|tables [SECONDS=60]; [SEED=1]

@@ -161,6 +161,7 @@ const PLACES: &[Place] = &[
             "plasmon-testkit",
         ],
     ),
+    place("tests/power", &["plasmon-proto", "plasmon-log", "plasmon-spill"]),
     place("tests/faults", &["plasmon-proto", "plasmon-shm", "plasmon-client", "plasmon-testkit"]),
     place(
         "tests/sim",
