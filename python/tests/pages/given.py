@@ -34,4 +34,5 @@ def files(*names: str) -> Callable[[Path], None]:
 
 GIVEN: dict[str, Callable[[Path], None]] = {
     "README.md": files("sales.parquet"),
+    "durable.md": files("prices.parquet"),
 }
