@@ -223,7 +223,7 @@ impl Engine {
         }
         self.flush()?;
         self.make_room_for_frame(frame_bytes, rows_bytes, purpose)?;
-        let Some(open) = &self.open else { return Ok(()) };
+        let Some(open) = &self.open else { return Err(no_open_segment()) };
         let (segment, offset) = (open.number, open.position);
         let batch = (self.sequence.batch, self.sequence.index);
         let frame = StreamedFrame { lsn, object, batch, segment, offset };
@@ -292,7 +292,7 @@ impl Engine {
     }
 
     fn write_pending(&mut self) -> Result<(), LogError> {
-        let Some(open) = &self.open else { return Ok(()) };
+        let Some(open) = &self.open else { return Err(no_open_segment()) };
         let (segment, offset) = (open.number, open.position);
         let place = FramePlace { log: self.table.log, segment, offset };
         let batch = (self.sequence.batch, self.sequence.index);
@@ -424,4 +424,10 @@ pub(crate) fn note_record(segment: u64, frame: u64, record: &Record, index: &mut
         Record::Put(put) => index.put(put.lsn, put.id, RecordPlace::of(segment, frame, put)),
         Record::Dead(dead) => index.dead(*dead, segment),
     }
+}
+
+/// Room was made in a segment that is not there: what was to be written is not, and is not said to
+/// be.
+fn no_open_segment() -> LogError {
+    LogError::Failed { why: "no segment is open for what was to be written".to_owned() }
 }
