@@ -168,7 +168,19 @@ pub trait ObjectLog: Send + std::fmt::Debug {
     ) -> Result<(), LogError>;
     /// Garbage collection, at most about this many bytes of reading and writing. Returns whether
     /// more is due. To be called when there is nothing else to do, and after [`LogError::Full`].
-    fn maintain(&mut self, bytes: u64) -> Result<bool, LogError>;
+    fn collect(&mut self, bytes: u64) -> Result<bool, LogError>;
+    /// Shows that the last batch was synced, so that damage to it can be told from a loss of power:
+    /// a write and a sync, unless that was done. To be called when nothing was asked of the log for
+    /// a while, and before it is closed.
+    fn confirm(&mut self) -> Result<(), LogError>;
+    /// Garbage collection, and once nothing more is due the last batch is confirmed.
+    fn maintain(&mut self, bytes: u64) -> Result<bool, LogError> {
+        let is_due = self.collect(bytes)?;
+        if !is_due {
+            self.confirm()?;
+        }
+        Ok(is_due)
+    }
     /// Reads on from where the last scrub stopped, at most about this many bytes.
     fn scrub(&mut self, bytes: u64) -> Result<ScrubProgress, LogError>;
     /// Figures.

@@ -176,15 +176,15 @@ impl ObjectLog for Log {
         if is_whole { Ok(()) } else { Err(self.corrupt(&place, what)) }
     }
 
-    fn maintain(&mut self, bytes: u64) -> Result<bool, LogError> {
+    fn collect(&mut self, bytes: u64) -> Result<bool, LogError> {
         if let Some(why) = self.engine.failed() {
             return Err(LogError::Failed { why: why.to_owned() });
         }
-        let is_due = self.cleaner.step(&mut self.engine, bytes)?;
-        if !is_due && self.engine.is_unconfirmed() {
-            self.engine.confirm()?;
-        }
-        Ok(is_due)
+        self.cleaner.step(&mut self.engine, bytes)
+    }
+
+    fn confirm(&mut self) -> Result<(), LogError> {
+        if self.engine.is_unconfirmed() { self.engine.confirm() } else { Ok(()) }
     }
 
     fn scrub(&mut self, bytes: u64) -> Result<ScrubProgress, LogError> {

@@ -3,12 +3,18 @@
 //! ```text
 //! jobs ──► append, append, append ── sync ──► answers        (one batch)
 //!      ──► read                                              (between batches)
-//! idle ──► maintain, a piece at a time; scrub, a piece a second
+//! none ──► collect garbage, a piece at a time
+//! idle ──► confirm the last batch; scrub, a piece a second
 //! ```
 //!
-//! A batch takes what waits for it. Clients that wait for their puts send the next ones when they
-//! are answered, all at about the same time: so a batch waits, within its limits, until it is as
-//! large as the one before it. A client that puts alone never waits.
+//! A batch takes what waits for it: what comes while one is synced is the next one. Clients that
+//! wait for their puts send the next ones when they are answered, all at about the same time: so a
+//! batch that is smaller than the one before it waits for more, for half of the time that the last
+//! sync took. On a slow disk that spares a sync; on a fast one it would only cost. A client that
+//! puts alone never waits. All answers of a batch wake the core once (ADR 112).
+//!
+//! To confirm a batch is a write and a sync of its own, which a put that comes meanwhile waits for.
+//! So it is done once nothing was asked for a while, not between two puts.
 //!
 //! A new store opens its log before it serves. One that is taken over is not kept from serving by a
 //! disk that is away: its log is tried again until it opens, and until then nothing durable is
@@ -18,7 +24,7 @@ mod batch;
 mod job;
 mod opening;
 
-use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError};
 use std::time::Duration;
 
 use plasmon_log::ObjectLog;
@@ -38,6 +44,9 @@ const MAINTAIN_BYTES: u64 = 4 << 20;
 /// Bytes that a scrub reads at once.
 const SCRUB_BYTES: u64 = 1 << 20;
 
+/// How long nothing is asked before the last batch is confirmed.
+const CONFIRM_AFTER: Duration = Duration::from_millis(50);
+
 /// The time between two pieces of a scrub while nothing else is to be done.
 const SCRUB_EVERY: Duration = Duration::from_secs(1);
 
@@ -52,8 +61,14 @@ pub(super) struct LogWorker {
     limits: BatchLimits,
     /// How many jobs the last batch had.
     last_batch: usize,
-    /// Whether maintenance may be due.
+    /// How long a smaller batch waits for more.
+    patience: Duration,
+    /// What was told of it last.
+    told: LogFigures,
+    /// Whether there may be garbage to be collected.
     is_due: bool,
+    /// When the last batch is confirmed.
+    confirm_at: Option<Deadline>,
     /// When the next piece is scrubbed.
     scrub_at: Deadline,
     /// How many damaged places were found.
@@ -64,15 +79,14 @@ pub(super) struct LogWorker {
 pub(super) fn work(jobs: &Receiver<LogJob>, report: &Report, slot: LogSlot, limits: BatchLimits) {
     let Some((log, place)) = opening::open(jobs, report, slot) else { return };
     let mut worker = LogWorker::new(log, place, limits);
-    report.tell(Done::LogFigures(Box::new(worker.figures())));
+    report.tell_all(worker.news());
     while let Some(job) = worker.next(jobs, report) {
         match job {
             LogJob::Read { ticket, into, range, id, lsn } => {
                 let outcome = batch::read(&mut *worker.log, &into, &range, &id, lsn);
                 report.tell(Done::Restored(ticket, outcome));
             }
-            // The asker may have gone.
-            LogJob::End(done) => drop(done.send(())),
+            LogJob::End(done) => worker.end(&done, report),
             job => worker.batch(job, jobs, report),
         }
     }
@@ -85,7 +99,10 @@ impl LogWorker {
             place,
             limits,
             last_batch: 0,
+            patience: limits.within,
+            told: LogFigures::default(),
             is_due: true,
+            confirm_at: None,
             scrub_at: Deadline::after(SCRUB_EVERY),
             damaged: 0,
         }
@@ -100,28 +117,48 @@ impl LogWorker {
                 Err(TryRecvError::Empty) => {}
             }
             if self.is_due {
-                self.maintain(report);
+                self.is_due = self.collect(report);
                 continue;
             }
-            let left = self.scrub_at.left().unwrap_or(SCRUB_AGAIN_AFTER);
-            match edge::receive_within(jobs, left) {
+            let until = self.confirm_at.map_or(self.scrub_at, |at| at.earlier(self.scrub_at));
+            match edge::receive_within(jobs, until.left().unwrap_or(SCRUB_AGAIN_AFTER)) {
                 Ok(job) => return Some(job),
                 Err(RecvTimeoutError::Disconnected) => return None,
-                Err(RecvTimeoutError::Timeout) => self.scrub(report),
+                Err(RecvTimeoutError::Timeout)
+                    if self.confirm_at.is_some_and(Deadline::is_past) =>
+                {
+                    self.confirm(report);
+                }
+                Err(RecvTimeoutError::Timeout) if self.scrub_at.is_past() => self.scrub(report),
+                Err(RecvTimeoutError::Timeout) => {}
             }
         }
     }
 
-    /// A piece of garbage collection.
-    fn maintain(&mut self, report: &Report) {
-        self.is_due = match self.log.maintain(MAINTAIN_BYTES) {
-            Ok(more) => more,
-            Err(error) => {
-                tracing::error!(%error, "the log of durable objects cannot be maintained");
-                false
-            }
-        };
-        report.tell(Done::LogFigures(Box::new(self.figures())));
+    /// A piece of garbage collection; whether there is more.
+    fn collect(&mut self, report: &Report) -> bool {
+        let is_more = self.log.collect(MAINTAIN_BYTES).unwrap_or_else(|error| {
+            tracing::error!(%error, "the log of durable objects cannot be maintained");
+            false
+        });
+        report.tell_all(self.news());
+        is_more
+    }
+
+    /// Has the log show that its last batch was synced.
+    fn confirm(&mut self, report: &Report) {
+        self.confirm_at = None;
+        if let Err(error) = self.log.confirm() {
+            tracing::error!(%error, "the log of durable objects cannot be maintained");
+        }
+        report.tell_all(self.news());
+    }
+
+    /// The store ends.
+    fn end(&mut self, done: &Sender<()>, report: &Report) {
+        self.confirm(report);
+        // The asker may have gone.
+        let _ = done.send(());
     }
 
     /// Reads a piece of the log, to find what its disk lost before a client needs it.
@@ -137,16 +174,14 @@ impl LogWorker {
         self.scrub_at = Deadline::after(pause);
         damaged.iter().for_each(opening::report_damage);
         self.damaged += damaged.len() as u64;
-        if !damaged.is_empty() {
-            report.tell(Done::LogFigures(Box::new(self.figures())));
-        }
+        report.tell_all(self.news());
     }
 
     /// Gathers jobs, appends them, makes them durable, and answers all.
     fn batch(&mut self, first: LogJob, jobs: &Receiver<LogJob>, report: &Report) {
         let mut batch = Batch::default();
         let mut after = self.append(&mut batch, first, report);
-        let until = Deadline::after(self.limits.within);
+        let until = Deadline::after(self.patience.min(self.limits.within));
         while after.is_none() && batch.bytes() < self.limits.bytes {
             let next = match jobs.try_recv() {
                 Ok(job) => Some(job),
@@ -166,7 +201,7 @@ impl LogWorker {
                 let outcome = batch::read(&mut *self.log, &into, &range, &id, lsn);
                 report.tell(Done::Restored(ticket, outcome));
             }
-            Some(LogJob::End(done)) => drop(done.send(())),
+            Some(LogJob::End(done)) => self.end(&done, report),
             _ => {}
         }
     }
@@ -178,7 +213,7 @@ impl LogWorker {
                 if batch.put(&mut *self.log, &put, &self.place.folder) == Room::None {
                     // What is dead makes room, once that is durable.
                     self.commit(batch, report);
-                    while self.maintain_for_room() {}
+                    while self.collect(report) {}
                     batch.put_again(&mut *self.log, &put, &self.place.folder);
                 }
                 None
@@ -191,25 +226,28 @@ impl LogWorker {
         }
     }
 
-    fn maintain_for_room(&mut self) -> bool {
-        match self.log.maintain(MAINTAIN_BYTES) {
-            Ok(more) => more,
-            Err(error) => {
-                tracing::error!(%error, "the log of durable objects cannot be maintained");
-                false
-            }
-        }
-    }
-
     fn commit(&mut self, batch: &mut Batch, report: &Report) {
         if batch.is_empty() {
             return;
         }
+        let begun = edge::now();
         let answers = batch.commit(&mut *self.log, &self.place.folder);
+        self.patience = edge::since(begun) / 2;
         self.is_due = true;
+        self.confirm_at = Some(Deadline::after(CONFIRM_AFTER));
         // The figures first: a client that learns the outcome finds them in the status.
-        report.tell(Done::LogFigures(Box::new(self.figures())));
-        answers.into_iter().for_each(|done| report.tell(done));
+        let news = self.news();
+        report.tell_all(news.into_iter().chain(answers));
+    }
+
+    /// The figures, where they are others than those that were told.
+    fn news(&mut self) -> Option<Done> {
+        let figures = self.figures();
+        if figures == self.told {
+            return None;
+        }
+        self.told = figures.clone();
+        Some(Done::LogFigures(Box::new(figures)))
     }
 
     fn figures(&self) -> LogFigures {
