@@ -1,6 +1,6 @@
 //! Requests that mean something: what a client might ask, with borders where there are any.
 
-use plasmon_proto::message::{ExtentId, Filter, Landing, Request};
+use plasmon_proto::message::{ExtentId, Filter, Landing, Placement, Request};
 use plasmon_proto::object::{Sizes, Traits};
 use plasmon_proto::pool::{Birth, Fate, Refusal, Slot, Told};
 use plasmon_proto::pool_adoption::{AdoptionRefusal, AdoptionTold, NamespaceState};
@@ -85,7 +85,7 @@ pub fn any(input: &mut Input<'_>, serials: &[u64]) -> Request {
 }
 
 fn rare(input: &mut Input<'_>, ids: Vec<ObjectId>) -> Request {
-    match input.below(17) {
+    match input.below(18) {
         0 => Request::Status,
         1 => Request::Sync,
         2 => Request::DeleteUnused { ids },
@@ -132,6 +132,13 @@ fn rare(input: &mut Input<'_>, ids: Vec<ObjectId>) -> Request {
             attributes: input.below(64) as u32,
         },
         15 => Request::Demote { ids },
+        16 => Request::PutDurable {
+            id: id(input.below(IDS)),
+            target: id(input.below(IDS)),
+            placement: Placement { extent: ExtentId(input.byte().into()), offset: input.word() },
+            sizes: parts(input, 1 << 16).0,
+            traits: traits(input),
+        },
         _ => Request::Share { bytes: input.word() },
     }
 }

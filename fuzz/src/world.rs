@@ -1,5 +1,6 @@
 //! A store with a few clients, driven by fuzzed bytes: what they do, and what is true afterwards.
 
+mod durable_puts;
 mod growing;
 mod log;
 mod shape;
@@ -94,6 +95,7 @@ impl World {
             12 => self.unpin(client, input),
             13 => self.tick(input.word() % 100_000),
             14 => self.apply(Event::Touched(input.byte().into())),
+            _ if input.below(2) == 0 => self.put_durable(client, input),
             _ => self.seal(client, input),
         }
         self.check();
@@ -246,8 +248,9 @@ impl World {
                 | Request::Clients { .. }
                 | Request::Sync
                 | Request::Agent { .. }
+                | Request::PutDurable { .. }
         ) {
-            // The daemon answers these by itself.
+            // The daemon answers these by itself, or reads attributes first.
             return;
         }
         if let Some(client) = self.clients.get_mut(&client) {

@@ -26,6 +26,8 @@ struct Facts {
     found: u64,
     detail: String,
     source: Option<io::Error>,
+    /// Whether what was asked for may have been done all the same.
+    is_outcome_unknown: bool,
 }
 
 impl Error {
@@ -40,6 +42,7 @@ impl Error {
             found: 0,
             detail: String::new(),
             source: None,
+            is_outcome_unknown: false,
         }))
     }
 
@@ -87,6 +90,23 @@ impl Error {
             "the daemon was restarted meanwhile; whether the pool has accepted the object is not \
              known: look for it, or put it again",
         )
+    }
+
+    /// The daemon was restarted while it put a durable object, and an object of its id is there:
+    /// this one, or another that was there before.
+    pub(crate) fn perhaps_put(doing: &'static str, id: ObjectId) -> Self {
+        let mut error = Self::new(Code::Disconnected, doing).with_id(id).with_detail(
+            "the daemon was restarted meanwhile; whether the object was put is not known: look \
+             for it, or put it again with replace",
+        );
+        error.0.is_outcome_unknown = true;
+        error
+    }
+
+    /// Whether what was asked for may have been done all the same, so that it is not to be asked
+    /// for again.
+    pub(crate) fn is_outcome_unknown(&self) -> bool {
+        self.0.is_outcome_unknown
     }
 
     /// A frame that this side could not make or read.

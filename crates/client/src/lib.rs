@@ -101,6 +101,7 @@ mod pool_subscription;
 mod process;
 mod put;
 mod put_durable;
+mod put_small;
 mod queries;
 mod ranges;
 mod region;

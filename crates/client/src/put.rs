@@ -4,6 +4,7 @@
 //! small:  lock ─ reserve ─ (copy) ─ Put record ─ unlock            no system call, no answer
 //! medium: lock ─ reserve ─ unlock ─ copy ─ lock ─ Put ─ unlock     others write meanwhile
 //! large:  Create ─► dedicated memory ── copy ─► Seal               two round trips
+//! small and durable: carved, copied, then PutDurable               one round trip
 //! ```
 
 use std::sync::Arc;
@@ -35,7 +36,7 @@ const CREATING: &str = "creating object";
 const FLUSHING: &str = "waiting until everything submitted is applied";
 
 /// Up to here a copy is so short that giving the lock away for it costs more.
-const COPY_LOCKED_BYTES: u64 = 4 << 10;
+pub(crate) const COPY_LOCKED_BYTES: u64 = 4 << 10;
 
 impl Process {
     pub(crate) fn put(&self, data: &[&[u8]], options: &PutOptions) -> Result<ObjectId> {
@@ -62,7 +63,9 @@ impl Process {
         let session = self.connection.session();
         let id = match self.put_once(session, plan, payload, options.strict) {
             Err(error)
-                if error.code() == Code::Disconnected && !self.connection.is_current(session) =>
+                if error.code() == Code::Disconnected
+                    && !error.is_outcome_unknown()
+                    && !self.connection.is_current(session) =>
             {
                 // Other nodes may have it by now. Put again, it would be refused, for itself.
                 if let Some(id) = plan.chosen.filter(ObjectId::is_pooled) {
@@ -87,6 +90,9 @@ impl Process {
         payload: Payload<'_>,
         strict: bool,
     ) -> Result<ObjectId> {
+        if self.is_small_durable(session, plan, strict) {
+            return self.put_small(session, plan, payload);
+        }
         if !self.is_carved(session, plan, strict) {
             return self.put_created(session, plan.chosen, plan, payload, strict);
         }
@@ -167,15 +173,21 @@ impl Process {
     /// Whether an object is carved from a lease, or created through the socket.
     #[inline]
     fn is_carved(&self, session: &Session, plan: &Plan, strict: bool) -> bool {
-        let strict = strict || session.welcome.level == Level::Strict;
-        session.channel().is_some()
-            && !strict
+        self.is_leasable(session, plan, strict)
             && !plan.replace
             // It is seen after it was written to the log.
             && !plan.durable
-            && !self.connection.is_exact()
             // The pool is asked before an object that any node may make is seen.
             && !plan.chosen.is_some_and(|id| id.is_pooled() && id.home().is_none())
+    }
+
+    /// Whether the memory of an object may be a part of a lease.
+    #[inline]
+    pub(crate) fn is_leasable(&self, session: &Session, plan: &Plan, strict: bool) -> bool {
+        let strict = strict || session.welcome.level == Level::Strict;
+        session.channel().is_some()
+            && !strict
+            && !self.connection.is_exact()
             && plan.footprint < large_bytes(session.welcome.capacity_bytes)
     }
 

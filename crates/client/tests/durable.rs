@@ -1,7 +1,13 @@
 //! Durable objects, as a client sees them.
 
-use plasmon_client::{Client, Code, Filter, ObjectId, PutOptions};
-use plasmon_testkit::{TestStore, id, pattern};
+#![expect(clippy::unwrap_used, reason = "in a test the panic is the report")]
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use plasmon_client::{Client, Code, Filter, Name, ObjectId, Policy, PutOptions};
+use plasmon_testkit::{Random, TestStore, id, pattern, until};
 
 const MIB: u64 = 1 << 20;
 
@@ -80,4 +86,197 @@ fn a_store_without_a_log_refuses_before_a_byte_is_copied() {
         assert_eq!(outcome.unwrap_err().code(), Code::Unsupported);
     }
     assert_eq!(client.status().unwrap().sealed_total, 0);
+}
+
+/// What is the same of an object, however it was put.
+fn described(client: &Client, id: &ObjectId) -> impl PartialEq + std::fmt::Debug + use<> {
+    let info = client.stat(id).unwrap().unwrap();
+    (info.state, info.sizes.data, info.sizes.metadata, info.traits, info.expires_ms.is_some())
+}
+
+/// A small durable object goes to the daemon in one request, from leased memory.
+#[test]
+fn durable_objects_are_what_plain_ones_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = store(&folder);
+    let client = node.connect();
+    let seed = std::env::var("SEED").map_or(1, |seed| seed.parse().unwrap());
+    println!("SEED={seed}");
+    let mut random = Random::new(seed);
+    let mut last: Vec<(ObjectId, Vec<u8>, Vec<u8>)> = Vec::new();
+    for round in 0..120 {
+        let bytes = match round % 4 {
+            0 => random.pick(&[0, 1, 63, 64, 65, 4000, 4096, 4097]),
+            1 => random.pick(&[64 << 10, 127 << 10, 128 << 10, 129 << 10]),
+            _ => random.below(70_000) as usize,
+        };
+        let data = pattern(round, bytes);
+        let named = |kind: &str, number: u64| Name::new("n", format!("{kind}{number}")).ok();
+        let options = PutOptions {
+            metadata: pattern(round + 1000, random.below(100) as usize),
+            policy: random.pick(&[Policy::Keep, Policy::Cache]),
+            tag: random.below(4) as u8,
+            ttl: random.percent(30).then_some(Duration::from_secs(3600)),
+            replace: random.percent(40),
+            ..PutOptions::default()
+        };
+        let number = if options.replace { random.below(10) } else { 100 + round };
+        let put = |kind, durable| {
+            let name = named(kind, number);
+            client.put(&data, &PutOptions { name, durable, ..options.clone() }).unwrap()
+        };
+        let (plain, durable) = (put("plain", false), put("durable", true));
+        assert_eq!(described(&client, &plain), described(&client, &durable), "round {round}");
+        let info = client.stat(&durable).unwrap().unwrap();
+        assert_eq!((info.name, info.durable), (named("durable", number), true));
+        let found = client.get_existing(&durable).unwrap();
+        assert!(found.data() == &data[..] && found.metadata() == options.metadata);
+        last.retain(|(id, ..)| *id != durable);
+        last.push((durable, data, options.metadata));
+    }
+    let unnamed = client.put(b"unnamed", &durable()).unwrap();
+    assert_eq!(client.status().unwrap().creating, 0);
+    drop(client);
+    node.start_anew();
+    let client = node.connect();
+    for (id, data, metadata) in last {
+        let found = client.get_existing(&id).unwrap();
+        assert!(found.data() == &data[..] && found.metadata() == metadata, "{id}");
+    }
+    assert_eq!(client.get_existing(&unnamed).unwrap().data(), b"unnamed");
+}
+
+#[test]
+fn one_of_many_threads_puts_a_chosen_id_and_the_others_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = store(&folder);
+    let (one, other) = (node.connect(), node.connect());
+    for round in 0..20 {
+        let won = AtomicU64::new(0);
+        thread::scope(|scope| {
+            for number in 0..6u64 {
+                let client = if number % 2 == 0 { &one } else { &other };
+                let won = &won;
+                scope.spawn(move || {
+                    let options = PutOptions { id: Some(id(round)), ..durable() };
+                    match client.put(&pattern(number, 100 + 2000 * number as usize), &options) {
+                        Ok(_) => {
+                            won.fetch_add(1, Ordering::Relaxed);
+                        }
+                        Err(error) => assert_eq!(error.code(), Code::Exists, "{error}"),
+                    }
+                });
+            }
+        });
+        assert_eq!(won.into_inner(), 1, "round {round}");
+    }
+    let status = one.status().unwrap();
+    assert_eq!((status.creating, status.log.unwrap().objects), (0, 20));
+}
+
+#[test]
+fn a_refused_put_leaves_no_memory_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = store(&folder);
+    let client = node.connect();
+    client.put(b"volatile", &PutOptions { id: Some(id(1)), ..PutOptions::default() }).unwrap();
+    let before = client.status().unwrap();
+    for _ in 0..200 {
+        let taken = PutOptions { id: Some(id(1)), ..durable() };
+        assert_eq!(client.put(&[7; 50_000], &taken).unwrap_err().code(), Code::Exists);
+        let holder = PutOptions { members: vec![id(1)], ..durable() };
+        let refused = client.put(&[7; 50_000], &holder).unwrap_err();
+        assert_eq!(refused.code(), Code::Unsupported);
+        assert!(refused.to_string().contains("not durable"), "{refused}");
+        let owned = PutOptions { owned: true, ..durable() };
+        assert_eq!(client.put(b"x", &owned).unwrap_err().code(), Code::Unsupported);
+        let replace = PutOptions { replace: true, ..durable() };
+        assert_eq!(client.put(b"x", &replace).unwrap_err().code(), Code::BadRequest);
+    }
+    let after = client.status().unwrap();
+    assert_eq!((after.used_bytes, after.creating), (before.used_bytes, 0));
+}
+
+/// Daemons are killed while clients put: what was acknowledged is there, and what was not is there
+/// whole or not at all.
+#[test]
+fn what_was_acknowledged_is_there_whichever_daemon_is_killed() {
+    const ROUNDS: u64 = 5;
+    let folder = tempfile::tempdir().unwrap();
+    let node = store(&folder);
+    let observer = node.connect();
+    let (stop, done) = (AtomicBool::new(false), AtomicU64::new(0));
+    let (of_two, alone) = (node.connect(), node.connect());
+    let work = |client: &Client, worker: u64| {
+        let mut acknowledged = Vec::new();
+        for n in 0..400 {
+            if stop.load(Ordering::Relaxed) {
+                break;
+            }
+            let number = (worker << 32) + n;
+            let data = pattern(number, (n * 37 % 9000) as usize);
+            let replace = n % 5 == 4;
+            let chosen = if replace { (worker << 32) + (1 << 20) } else { number };
+            let id = (n % 3 != 0 || replace).then(|| id(chosen));
+            match client.put(&data, &PutOptions { id, replace, ..durable() }) {
+                Ok(id) => {
+                    acknowledged.retain(|(known, _)| *known != id);
+                    acknowledged.push((id, data));
+                }
+                Err(error) => {
+                    assert_eq!(error.code(), Code::Disconnected, "put {n}: {error}");
+                    // Whether it replaced the one before is not known.
+                    acknowledged.retain(|(known, _)| Some(*known) != id);
+                }
+            }
+            done.fetch_add(1, Ordering::Relaxed);
+        }
+        acknowledged
+    };
+    let found = thread::scope(|scope| {
+        let workers = [(&of_two, 1), (&of_two, 2), (&alone, 3)]
+            .map(|(client, worker)| scope.spawn(move || work(client, worker)));
+        for _ in 0..ROUNDS {
+            let (status, before) = (observer.status().unwrap(), done.load(Ordering::Relaxed));
+            node.kill_daemon(&status);
+            until("another daemon answers", || {
+                observer.status().is_ok_and(|now| now.pid != status.pid)
+            });
+            until("the writers go on", || {
+                done.load(Ordering::Relaxed) > before + 20
+                    || workers.iter().all(thread::ScopedJoinHandle::is_finished)
+            });
+        }
+        stop.store(true, Ordering::Relaxed);
+        workers.map(|worker| worker.join().unwrap()).concat()
+    });
+    assert!(found.len() > 20, "{}", found.len());
+    let check = |client: &Client| {
+        for (id, data) in &found {
+            let held = client.get_existing(id).unwrap();
+            assert!(held.data() == &data[..], "{id}");
+        }
+    };
+    check(&observer);
+    node.start_anew();
+    check(&node.connect());
+}
+
+/// The log showed after every put that the one before was synced, with a write and a sync of its
+/// own, which the next put waited for. It does so when nothing was asked for a while.
+#[test]
+fn the_log_confirms_its_last_batch_when_it_is_idle_and_not_between_puts() {
+    const PUTS: u64 = 40;
+    let folder = tempfile::tempdir().unwrap();
+    let node = store(&folder);
+    let client = node.connect();
+    let written = || client.status().unwrap().log.unwrap().written_bytes_total;
+    let before = written();
+    for _ in 0..PUTS {
+        client.put(b"small", &durable()).unwrap();
+    }
+    let after = written();
+    // A block each, and where this test was stopped for a while, one more.
+    assert!(after - before < (PUTS + PUTS / 2) * 4096, "{before} {after}");
+    until("the last batch is confirmed", || written() > after);
 }

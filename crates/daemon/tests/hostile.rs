@@ -17,7 +17,7 @@ use plasmon_proto::limits::*;
 use plasmon_proto::message::*;
 use plasmon_proto::object::{Sizes, Traits};
 use plasmon_proto::ring::{Put, Submission};
-use plasmon_proto::{Code, ObjectState};
+use plasmon_proto::{Attributes, Code, ObjectState};
 
 /// A daemon, and an honest client of it.
 fn with_witness() -> (Desk, Client) {
@@ -284,6 +284,70 @@ fn well_formed_lies_in_the_ring_are_refused() {
     );
     drop(liar);
     unharmed(desk, witness, 0);
+}
+
+#[test]
+fn well_formed_lies_about_durable_objects_are_refused() {
+    let log = tempfile::tempdir().unwrap();
+    let folder = log.path().join("log").display().to_string();
+    let desk = start(&["--log", "error", "--durable-dir", &folder]);
+    let mut witness = desk.client();
+    witness.put(id(1), b"witnessed");
+    let victim = witness.find(&id(1)).unwrap();
+    let mut liar = desk.client();
+    let (own, fd) = liar.lease(4096);
+    let attributes = Attributes { durable: true, ..Attributes::default() }.encode();
+    let (data, end) = (64, 64 + attributes.len() as u64);
+    write_at(&fd, own.offset + data, &attributes);
+    let sizes = Sizes { data, attributes: attributes.len() as u64, ..Sizes::default() };
+    let put = |number, (extent, offset): (ExtentId, u64), sizes| {
+        let (id, placement, traits) = (id(number), Placement { extent, offset }, Traits::default());
+        Request::PutDurable { id, target: id, placement, sizes, traits }
+    };
+    let here = (own.extent, own.offset);
+    let huge = |data| Sizes { data, ..sizes };
+    for (what, lie, code) in [
+        ("another's memory", put(7, (victim.extent, victim.offset), sizes), Code::BadRequest),
+        ("no extent", put(7, (ExtentId::new(777, 1), 0), sizes), Code::BadRequest),
+        ("the end of its lease", put(7, (own.extent, own.offset + own.bytes), sizes), {
+            Code::BadRequest
+        }),
+        ("more than its lease", put(7, here, huge(1 << 30)), Code::BadRequest),
+        ("sizes past their limits", put(7, here, huge(u64::MAX)), Code::TooLarge),
+        ("another size past it", put(7, here, Sizes { metadata: 1 << 63, ..sizes }), {
+            Code::TooLarge
+        }),
+    ] {
+        assert_eq!(liar.refused(&lie), code, "{what}");
+    }
+    // From here on each takes its memory with it.
+    let mut at = own.offset;
+    let mut next = || {
+        at += 256;
+        write_at(&fd, at + data, &attributes);
+        (own.extent, at)
+    };
+    let taken = put(1, next(), sizes);
+    assert_eq!(liar.refused(&taken), Code::Exists);
+    let cut = put(7, next(), Sizes { attributes: sizes.attributes - 1, ..sizes });
+    assert_eq!(liar.refused(&cut), Code::BadRequest);
+    let plain = put(7, next(), Sizes { attributes: 0, ..sizes });
+    assert_eq!(liar.refused(&plain), Code::BadRequest);
+    let good = put(7, next(), sizes);
+    assert_eq!(liar.call(&good), Reply::Done);
+    assert_eq!(liar.call(&good), Reply::Done, "it is there already");
+    assert_eq!(liar.read(&id(7)).unwrap().len(), 64);
+    assert!(end < 256);
+    for offset in [own.offset + 8, u64::MAX - 63, u64::MAX] {
+        let mut client = desk.client();
+        client.send(&put(8, (own.extent, offset), sizes));
+        assert!(
+            matches!(client.answer(0), Err(CallError::Failed(f)) if f.code == Code::BadRequest)
+        );
+        assert!(client.is_closed());
+    }
+    drop(liar);
+    unharmed(desk, witness, 3);
 }
 
 #[test]

@@ -222,6 +222,40 @@ fn an_object_under_construction_is_sealed_by_the_next_daemon() {
     desk.stop();
 }
 
+/// Its client had no answer when the daemon was killed, and asks again on the next connection.
+#[test]
+fn a_durable_put_is_asked_again_after_the_daemon_was_killed() {
+    let log = tempfile::tempdir().unwrap();
+    let folder = log.path().join("log").display().to_string();
+    let desk = start(&["--durable-dir", &folder]);
+    let attributes = Attributes { durable: true, ..Attributes::default() }.encode();
+    let sizes = Sizes { data: 3, attributes: attributes.len() as u64, ..Sizes::default() };
+    let traits = Traits::default();
+    for (number, is_read) in [(1, false), (2, true)] {
+        let mut client = desk.client();
+        let (lease, fd) = client.lease(4096);
+        let range = Range { bytes: sizes.footprint().unwrap(), ..lease };
+        write_at(&fd, range.offset, b"abc");
+        write_at(&fd, range.offset + 3, &attributes);
+        let (id, placement) = (id(number), range.placement());
+        let put = Request::PutDurable { id, target: id, placement, sizes, traits };
+        if is_read {
+            assert_eq!(client.call(&put), Reply::Done);
+        }
+        murder(desk.status().pid);
+        let creating = PendingObject { id, sizes, traits, range, strict: false };
+        let rest = rest_of(&lease, range.bytes);
+        let mut again = come_back(&desk, &client, vec![rest], vec![creating]);
+        let lost = &again.shared().welcome.lost;
+        assert_eq!((lost.leases.len(), lost.creating.len()), (0, usize::from(is_read)));
+        assert_eq!(again.call(&put), Reply::Done);
+        assert_eq!(desk.client().read(&id).unwrap(), b"abc");
+        let status = again.status();
+        assert_eq!((status.log.unwrap().objects, status.creating), (number, 0));
+    }
+    desk.stop();
+}
+
 #[test]
 fn pins_count_over_a_restart() {
     let desk = start(&[]);

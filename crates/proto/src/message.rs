@@ -465,6 +465,21 @@ pub enum Request {
         /// Which.
         ids: Vec<ObjectId>,
     },
+    /// Has a durable object written to the log and published, whose bytes lie in memory leased to
+    /// this client; its attributes say that it is durable. Answer when the log has it:
+    /// [`Reply::Done`], or a failure. The memory is the client's no more, whatever the answer is.
+    PutDurable {
+        /// The id of the object, or while `target` is another one, that it has until it is there.
+        id: ObjectId,
+        /// The id that it has from then on; an object of that id is replaced unless it is the same.
+        target: ObjectId,
+        /// Where its parts start.
+        placement: Placement,
+        /// The sizes of its parts.
+        sizes: Sizes,
+        /// Policy, tag, ownership.
+        traits: Traits,
+    },
 }
 
 /// Memory for a copy of an object of another node.

@@ -79,6 +79,7 @@ impl Request {
             | Self::EndScope { .. }
             | Self::Adopt { .. }
             | Self::EndAdoption { .. }
+            | Self::PutDurable { .. }
             | Self::Demote { .. } => Class::Write,
             Self::Shutdown
             | Self::ShutdownUnused
@@ -105,6 +106,7 @@ impl Request {
             | Self::SealGrown { .. }
             | Self::SealGrownPooled { .. }
             | Self::Replace { .. }
+            | Self::PutDurable { .. }
             | Self::OpenSpilled { .. }
             | Self::SealLanded { .. }
             | Self::Share { .. } => Cost::Slow,
@@ -170,6 +172,7 @@ impl Request {
             | Self::Land(Landing { id, .. })
             // The id that it has until then is its creator's alone.
             | Self::SealGrownPooled { target: id, .. }
+            | Self::PutDurable { target: id, .. }
             | Self::Replace { target: id, .. } => std::slice::from_ref(id),
             Self::Hello(_)
             | Self::Index
@@ -239,6 +242,7 @@ impl Request {
             | Self::Grow { .. }
             | Self::SealGrown { .. }
             | Self::SealGrownPooled { .. }
+            | Self::PutDurable { .. }
             | Self::Evict { .. }
             | Self::Land(_)
             | Self::Quota { .. }
@@ -291,7 +295,7 @@ fn at_most(what: &str, count: usize, limit: usize) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::ExtentId;
+    use crate::message::{ExtentId, Placement};
     use crate::object::{Sizes, Traits};
     use crate::pool::Slot;
 
@@ -299,6 +303,12 @@ mod tests {
 
     fn ids(count: usize) -> Vec<ObjectId> {
         vec![ID; count]
+    }
+
+    fn put_durable(id: ObjectId, target: ObjectId) -> Request {
+        let placement = Placement { extent: ExtentId(1), offset: 64 };
+        let (sizes, traits) = (Sizes::default(), Traits::default());
+        Request::PutDurable { id, target, placement, sizes, traits }
     }
 
     #[test]
@@ -318,6 +328,7 @@ mod tests {
             ),
             (Request::SealGrown { id: ID, data: 1 }, Class::Write, Cost::Slow),
             (Request::Replace { id: ID, target: ID }, Class::Write, Cost::Slow),
+            (put_durable(ID, ID), Class::Write, Cost::Slow),
             (Request::Delete { ids: ids(1) }, Class::Write, Cost::Light),
             (Request::Demote { ids: ids(1) }, Class::Write, Cost::Light),
             (Request::Shutdown, Class::Owner, Cost::Light),
@@ -337,6 +348,7 @@ mod tests {
             (Request::Get { ids: vec![ID, other] }, vec![ID, other]),
             (Request::Seal { id: ID }, vec![ID]),
             (Request::Replace { id: other, target: ID }, vec![ID]),
+            (put_durable(other, ID), vec![ID]),
             (Request::Status, vec![]),
         ];
         for (request, ids) in cases {

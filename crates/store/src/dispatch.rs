@@ -55,6 +55,11 @@ impl<D: Directory> Store<D> {
                     self.seal(client, request, id, target, attributes);
                 }
             }
+            Event::PutDurable(client, request, put, target, attributes) => {
+                if self.admits(client, request, true) {
+                    self.put_durable(client, request, put, target, attributes);
+                }
+            }
             Event::SealGrown(client, request, sealing, attributes) => {
                 if self.admits(client, request, true) {
                     self.seal_grown_as(client, request, sealing, attributes);
@@ -377,6 +382,7 @@ impl<D: Directory> Store<D> {
             | Request::Land(_)
             | Request::SealLanded { .. }
             | Request::SealGrownPooled { .. }
+            | Request::PutDurable { .. }
             | Request::Slot { .. } => {
                 Err(Failure::of(Code::BadRequest).with_detail("not a question to the store"))
             }

@@ -9,6 +9,9 @@
 //!  either of the two --(delete, expiry)--> hidden at once, Unlog ──► Unlogged: it is answered
 //! ```
 //!
+//! A small object needs no creation: its client has written it into memory that is leased to it,
+//! and asks for all of it at once (`puts`).
+//!
 //! The record of an object in the log is known by its *lsn*, a number that is never used twice. An
 //! object that replaces a durable one is one record more of the same id: the newest record counts,
 //! so there is no moment at which the log has neither. A seal that was taken goes on whatever
@@ -28,6 +31,7 @@
 
 mod adoption;
 mod deletes;
+mod puts;
 mod seals;
 
 use std::collections::{BTreeMap, BTreeSet};

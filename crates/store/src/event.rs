@@ -3,7 +3,7 @@
 use plasmon_proto::message::{Access, ExtentId, Failure, PendingObject, Range, Request};
 use plasmon_proto::object::{ObjectMeta, Sizes};
 use plasmon_proto::pool::{Birth, Origin};
-use plasmon_proto::ring::Submission;
+use plasmon_proto::ring::{Put, Submission};
 use plasmon_proto::{Attributes, Code, ObjectId};
 
 use crate::ports::SlotNo;
@@ -179,6 +179,9 @@ pub enum Event {
     /// It asked to seal a growing object as one of the pool, and the daemon read the attributes
     /// after the data, as for [`Event::Seal`].
     SealGrown(ClientNo, u64, GrownSeal, Option<Attributes>),
+    /// It asked to put a durable object that lies in its leases, under this id. The attributes are
+    /// those that the daemon read after the metadata, or it says why the object is refused.
+    PutDurable(ClientNo, u64, Put, ObjectId, Result<Attributes, Failure>),
     /// It asked for the seat of the pool daemon, and its token was the right one. This node is in
     /// this slot of the pool; the number of the store is its boot.
     Agent(ClientNo, u64, Origin),

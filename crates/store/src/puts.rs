@@ -151,7 +151,7 @@ impl<D: Directory> Store<D> {
     }
 
     /// Takes an object's memory out of the client's leases. Returns the client's session.
-    fn carve(&mut self, client: ClientNo, range: Range) -> Result<u32, Code> {
+    pub(crate) fn carve(&mut self, client: ClientNo, range: Range) -> Result<u32, Code> {
         let found = self.sessions.clients.get_mut(client).ok_or(Code::BadRequest)?;
         match found.leases.carve(range) {
             Ok(()) => Ok(found.session),

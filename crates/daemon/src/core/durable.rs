@@ -4,17 +4,51 @@ use std::sync::Arc;
 
 use plasmon_proto::Code;
 use plasmon_proto::ObjectId;
-use plasmon_proto::message::Range;
+use plasmon_proto::message::{Failure, Range};
+use plasmon_proto::ring::Put;
 use plasmon_spill::FileMeta;
 use plasmon_store::effect::SpillOrder;
 use plasmon_store::event::{LogFailure, LoggedObject, Lsn, ReadBack};
-use plasmon_store::{Effect, Event, Ticket};
+use plasmon_store::{ClientNo, Effect, Event, Ticket};
 
 use super::Core;
 use super::durable_log::report_ended;
+use super::requests::no_index;
+use super::submissions::range_is_aligned;
 use crate::workers::{LogJob, LogPut};
 
 impl Core {
+    /// Puts an object that lies in the client's leases; its attributes lie there by now.
+    pub(super) fn put_durable(
+        &mut self,
+        client: ClientNo,
+        number: u64,
+        put: Put,
+        target: ObjectId,
+    ) {
+        let range = put.range();
+        let is_placed = range.is_none_or(|range| {
+            range_is_aligned(&range) && range.offset.checked_add(range.bytes).is_some()
+        });
+        if !is_placed {
+            return self.expel(client, 0, "it put an object that no extent can hold");
+        }
+        if range.is_some_and(|range| !self.is_protected(client, &range)) {
+            return;
+        }
+        let attributes = match self.store.directory().index.has_room() {
+            true => {
+                let found = self.extents.attributes(put.placement, &put.sizes);
+                found.ok_or_else(|| {
+                    let detail = "no attributes lie after its metadata";
+                    Failure::of(Code::BadRequest).with_detail(detail)
+                })
+            }
+            false => Err(no_index(target)),
+        };
+        self.apply_event(Event::PutDurable(client, number, put, target, attributes));
+    }
+
     /// An effect on the log.
     pub(super) fn apply_log_effect(&mut self, effect: Effect) {
         match effect {

@@ -11,6 +11,7 @@ use plasmon_proto::message::{
 };
 use plasmon_proto::object::Level;
 use plasmon_proto::request::{Class, Cost};
+use plasmon_proto::ring::Put;
 use plasmon_proto::{Code, ObjectId};
 use plasmon_shm::edge::{self, Mutation};
 use plasmon_store::event::{GrownSeal, SealLanded, SealTarget};
@@ -183,6 +184,10 @@ impl Core {
             }
             Request::Seal { id } => self.seal(client, number, SealTarget { id, target: id }),
             Request::Replace { id, target } => self.seal(client, number, SealTarget { id, target }),
+            Request::PutDurable { id, target, placement, sizes, traits } => {
+                let put = Put { id, placement, sizes, traits };
+                self.put_durable(client, number, put, target);
+            }
             Request::SealGrownPooled { id, target, data, attributes } => {
                 let sealing = GrownSeal { id, target, data, attributes };
                 self.seal_grown(client, number, sealing);

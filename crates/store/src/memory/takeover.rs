@@ -138,6 +138,11 @@ impl Memory {
         }
     }
 
+    /// Whether that was noted.
+    pub(crate) fn has_creations(&self, id: ExtentId) -> bool {
+        self.extents.get(id).is_some_and(|extent| extent.has_creations)
+    }
+
     /// The extent's one object will be protected by the kernel: nothing else is given out of it.
     pub(crate) fn set_strict(&mut self, id: ExtentId) {
         if let Some(extent) = self.extents.get_mut(id) {

@@ -7,7 +7,7 @@ use super::{Put, TestDirectory, World, id};
 use crate::event::{ClientNo, Event, LogFailure, SealTarget};
 use crate::{Config, Effect, Store};
 
-fn world(capacity_bytes: u64) -> World {
+pub(super) fn world(capacity_bytes: u64) -> World {
     World::new(Config { durable: true, ..Config::new(capacity_bytes) })
 }
 
@@ -41,7 +41,7 @@ fn restart(world: World) -> World {
 }
 
 /// The same, perhaps with writers that may come back.
-fn restart_with(world: World, quarantined: bool) -> World {
+pub(super) fn restart_with(world: World, quarantined: bool) -> World {
     let (config, log, now_ms) = (world.store.config, world.log, world.now_ms);
     let mut store = world.store;
     let objects = store.objects.directory.entries().map(|(slot, entry, visible)| {

@@ -5,6 +5,7 @@ mod composites;
 mod costs;
 mod disconnect;
 mod durable;
+mod durable_puts;
 mod eviction;
 mod growing;
 mod kept;

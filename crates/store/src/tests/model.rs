@@ -8,6 +8,7 @@
 
 mod actor;
 mod durable;
+mod durable_puts;
 mod grower;
 mod restart;
 mod rules;

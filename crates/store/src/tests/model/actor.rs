@@ -21,7 +21,8 @@ impl Model {
             return self.connect(client);
         }
         match self.dice.below(100) {
-            0..17 => self.put(client),
+            0..13 => self.put(client),
+            13..17 => self.put_durable(client),
             17..25 => self.grow_something(client),
             25..29 => self.announce(client),
             29..36 => self.lease(client),
@@ -149,7 +150,7 @@ impl Model {
     }
 
     /// A range of the client's leases, mostly.
-    fn somewhere(&mut self, client: ClientNo, bytes: u64) -> Range {
+    pub(super) fn somewhere(&mut self, client: ClientNo, bytes: u64) -> Range {
         let leased: Vec<Range> =
             self.world.store.sessions.clients.get(client).unwrap().leases.ranges().collect();
         let fitting: Vec<Range> =

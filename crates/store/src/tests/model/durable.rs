@@ -35,9 +35,16 @@ impl Model {
 
     /// What a durable object must be to be sealed.
     pub(super) fn expect_durable(&self, number: u64, attributes: &Attributes) -> Result<(), Code> {
-        let store = &self.world.store;
-        let creating = store.objects.pending_objects.get(&id(number));
-        let owned = creating.is_some_and(|it| it.traits.owned);
+        let creating = self.world.store.objects.pending_objects.get(&id(number));
+        self.expect_durable_as(creating.is_some_and(|it| it.traits.owned), attributes)
+    }
+
+    /// The same for an object that is owned, or is not.
+    pub(super) fn expect_durable_as(
+        &self,
+        owned: bool,
+        attributes: &Attributes,
+    ) -> Result<(), Code> {
         let durable = |member: &ObjectId| {
             let known = self.objects.get(&number_of(member));
             known.is_some_and(|known| {
@@ -45,7 +52,8 @@ impl Model {
                 is_there && known.attributes.durable
             })
         };
-        let may_be = store.config.durable && !owned && attributes.members.iter().all(durable);
+        let may_be =
+            self.world.store.config.durable && !owned && attributes.members.iter().all(durable);
         if may_be { Ok(()) } else { Err(Code::Unsupported) }
     }
 

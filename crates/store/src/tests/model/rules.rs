@@ -135,7 +135,7 @@ impl Model {
         }
     }
 
-    fn expect_replaced(
+    pub(super) fn expect_replaced(
         &self,
         number: u64,
         target: u64,
