@@ -24,11 +24,17 @@ use std::ptr::{self, NonNull};
 
 use rustix::mm::{MapFlags, ProtFlags};
 
+use crate::checksum;
+
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
 /// What is written is made of these: offsets and lengths are multiples of it.
 pub const LINE_BYTES: usize = 64;
+
+/// What is summed up and then stored while it is in the first cache, by processors that do not do
+/// both at once.
+const CACHED_BYTES: usize = 8 << 10;
 
 /// What a mapped file lies on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,16 +125,25 @@ impl DaxMap {
         self.base.as_ptr().wrapping_add(at)
     }
 
-    /// As [`write`](Self::write), and the CRC-32C of the bytes, in one pass over them: stores past
-    /// the caches leave the processor half of its time.
+    /// Stores bytes at an offset, that of a line, and zeros up to the end of the last line. Returns
+    /// the CRC-32C of the bytes, which is made in the same pass.
     ///
     /// # Panics
     ///
-    /// As [`write`](Self::write).
+    /// As [`write`](Self::write), of the lines that the bytes begin.
     pub fn write_checked(&mut self, offset: u64, source: &[u8]) -> u32 {
-        let to = self.lines(offset, source.len());
-        // SAFETY: as in `write`.
-        unsafe { store_checked(source, to) }
+        let to = self.lines(offset, source.len().next_multiple_of(LINE_BYTES));
+        let (lines, rest) = source.split_at(source.len() - source.len() % LINE_BYTES);
+        // SAFETY: as in `write`, for the whole lines.
+        let crc = unsafe { store_checked(lines, to) };
+        if rest.is_empty() {
+            return crc;
+        }
+        let mut line = [0; LINE_BYTES];
+        line[..rest.len()].copy_from_slice(rest);
+        // SAFETY: as in `write`: `lines` has checked that one more line lies within the mapping.
+        unsafe { store_lines(&line, to.wrapping_add(lines.len())) };
+        checksum::crc32c_append(crc, rest)
     }
 
     /// Has every page mapped for writing, so that no store has to wait for that, and what the file
@@ -199,21 +214,27 @@ unsafe fn store_lines(source: &[u8], to: *mut u8) {
 /// As [`store_lines`].
 unsafe fn store_checked(source: &[u8], to: *mut u8) -> u32 {
     #[cfg(target_arch = "x86_64")]
-    if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("sse4.2") {
-        let lane = source.len() / LINE_BYTES / x86::LANES * LINE_BYTES;
-        let (lanes, rest) = source.split_at(x86::LANES * lane);
-        // SAFETY: the processor has what the kernel needs; the lanes and the rest are whole lines
-        // of the source, and their places the same lines of the target.
-        let crcs = unsafe {
-            store_lines(rest, to.add(lanes.len()));
-            x86::store_checked_256(lanes, to)
-        };
-        let checked = crcs.into_iter().reduce(|crc, next| crc32c::crc32c_combine(crc, next, lane));
-        return crc32c::crc32c_append(checked.unwrap_or(0), rest);
+    if checksum::x86::is_available() {
+        // SAFETY: the processor has what the kernel needs; the lines are borrowed, and the target
+        // is the caller's promise.
+        return unsafe { checksum::x86::fold_lines::<true>(0, source.as_ptr(), source.len(), to) };
     }
-    let crc = crc32c::crc32c(source);
     // SAFETY: the caller's promise.
-    unsafe { store_lines(source, to) };
+    unsafe { store_summed(source, to) }
+}
+
+/// The same in two passes, the second of which has the bytes in a cache.
+///
+/// # Safety
+///
+/// As [`store_lines`].
+unsafe fn store_summed(source: &[u8], to: *mut u8) -> u32 {
+    let mut crc = 0;
+    for (index, part) in source.chunks(CACHED_BYTES).enumerate() {
+        crc = checksum::crc32c_append(crc, part);
+        // SAFETY: the caller's promise, for these lines of it.
+        unsafe { store_lines(part, to.wrapping_add(index * CACHED_BYTES)) };
+    }
     crc
 }
 
@@ -276,16 +297,40 @@ mod tests {
 
     #[test]
     fn a_checked_write_stores_the_same_and_tells_its_checksum() {
-        for lines in [0, 1, 2, 3, 4, 5, 63, 64, 1000] {
-            let (file, mut map) = mapped(64 << 10);
-            let source = pattern(lines * LINE_BYTES + 3);
+        let lines = [0, 1, 2, 3, 4, 5, 7, 8, 63, 64, 1000].map(|lines| lines * LINE_BYTES);
+        for bytes in lines.into_iter().flat_map(|bytes| [bytes, bytes + 1, bytes + 63]) {
+            let (file, mut map) = mapped(80 << 10);
+            // What was there before, in the rest of the last line, too.
+            let before = vec![0xee; 80 << 10];
+            rustix::io::pwrite(&file, &before, 0).unwrap();
+            let source = pattern(bytes + 3);
             let crc = map.write_checked(64, &source[3..]);
             fence();
-            assert_eq!(crc, crc32c::crc32c(&source[3..]), "{lines} lines");
-            let mut wanted = vec![0; 64 << 10];
-            wanted[64..64 + lines * LINE_BYTES].copy_from_slice(&source[3..]);
-            assert!(content(&file, 64 << 10) == wanted, "{lines} lines");
+            assert_eq!(crc, crc32c::crc32c(&source[3..]), "{bytes} bytes");
+            let mut wanted = before;
+            wanted[64..64 + bytes.next_multiple_of(LINE_BYTES)].fill(0);
+            wanted[64..64 + bytes].copy_from_slice(&source[3..]);
+            assert!(content(&file, 80 << 10) == wanted, "{bytes} bytes");
         }
+    }
+
+    #[test]
+    fn lines_that_are_summed_up_first_are_the_same() {
+        for bytes in [0, 64, CACHED_BYTES - 64, CACHED_BYTES, 3 * CACHED_BYTES + 128] {
+            let (file, map) = mapped(64 << 10);
+            let source = pattern(bytes);
+            // SAFETY: whole lines within the mapping.
+            let crc = unsafe { store_summed(&source, map.base.as_ptr()) };
+            fence();
+            assert_eq!(crc, crc32c::crc32c(&source), "{bytes} bytes");
+            assert!(content(&file, bytes) == source, "{bytes} bytes");
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "are not within a mapping")]
+    fn a_checked_write_beyond_the_end_is_refused() {
+        mapped(4096).1.write_checked(4032, &[1; 65]);
     }
 
     #[test]

@@ -55,6 +55,8 @@ pub mod cgroup;
 #[cfg(not(loom))]
 pub mod channel;
 #[cfg(not(loom))]
+pub mod checksum;
+#[cfg(not(loom))]
 pub mod control;
 #[cfg(not(loom))]
 pub mod copy;

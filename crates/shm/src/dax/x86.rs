@@ -1,8 +1,8 @@
 //! Streaming stores of whole lines, for processors of the x86-64 family.
 
 use std::arch::x86_64::{
-    __m128i, __m256i, __m512i, _mm_crc32_u64, _mm_loadu_si128, _mm_stream_si128,
-    _mm256_loadu_si256, _mm256_stream_si256, _mm512_loadu_si512, _mm512_stream_si512,
+    __m128i, __m256i, __m512i, _mm_loadu_si128, _mm_stream_si128, _mm256_loadu_si256,
+    _mm256_stream_si256, _mm512_loadu_si512, _mm512_stream_si512,
 };
 
 /// Bytes of a cache line.
@@ -56,37 +56,4 @@ pub(super) unsafe fn store_128(source: &[u8], to: *mut u8) {
             _mm_stream_si128(to.add(3), quarters[3]);
         }
     }
-}
-
-/// Parts of a copy that are taken side by side: a checksum waits three cycles for its last step, so
-/// a processor computes three of them in the time of one.
-pub(super) const LANES: usize = 3;
-
-/// Stores lines in lanes of one length, and tells the CRC-32C of each lane.
-///
-/// # Safety
-///
-/// As [`super::store_lines`], on a processor with AVX2 and SSE4.2; the length is a multiple of
-/// [`LANES`] lines.
-#[target_feature(enable = "avx2,sse4.2")]
-pub(super) unsafe fn store_checked_256(source: &[u8], to: *mut u8) -> [u32; LANES] {
-    let lane = source.len() / LANES;
-    let mut states = [u64::from(u32::MAX); LANES];
-    for at in (0..lane).step_by(LINE_BYTES) {
-        for (number, state) in states.iter_mut().enumerate() {
-            let at = number * lane + at;
-            let line = &source[at..at + LINE_BYTES];
-            let from = line.as_ptr().cast::<__m256i>();
-            // SAFETY: one whole line on both sides; the target's alignment is the caller's promise.
-            unsafe {
-                let to = to.add(at).cast::<__m256i>();
-                _mm256_stream_si256(to, _mm256_loadu_si256(from));
-                _mm256_stream_si256(to.add(1), _mm256_loadu_si256(from.add(1)));
-            }
-            for word in line.as_chunks::<8>().0 {
-                *state = _mm_crc32_u64(*state, u64::from_le_bytes(*word));
-            }
-        }
-    }
-    states.map(|state| !(state as u32))
 }
