@@ -1,4 +1,5 @@
-//! Measures a log on files: batches of puts beside `pwrite` and `fdatasync`, and an opening.
+//! Measures a log: batches of puts beside `pwrite` and `fdatasync`, and an opening. On files, or
+//! with `PLASMON_LOG_FORCE_DAX=1` on a folder that stands for persistent memory.
 //!
 //! `cargo run --release -p plasmon-log --example log_speed -- FOLDER [OBJECTS]`
 
@@ -10,6 +11,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use plasmon_log::dax_device::FORCE;
 use plasmon_log::{DeviceKind, LogConfig, Source, open};
 use plasmon_proto::object::{Attributes, ObjectMeta, Sizes};
 use plasmon_proto::{Name, ObjectId};
@@ -27,9 +29,10 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 fn config(folder: &Path) -> LogConfig {
+    let is_forced = std::env::var_os(FORCE).is_some();
     LogConfig {
         folder: folder.join("log"),
-        device: DeviceKind::File,
+        device: if is_forced { DeviceKind::Dax } else { DeviceKind::File },
         bytes_max: None,
         segment_bytes: 64 << 20,
         power_loss_protection: false,
@@ -73,6 +76,7 @@ fn puts(folder: &Path) -> Result<(), Box<dyn Error>> {
             }
             log.sync()?;
             ours.push(start.elapsed());
+            while log.maintain(8 << 20)? || log.prepare()? {}
             let start = Instant::now();
             for index in 0..batch {
                 file.write_all_at(&payload, (round * batch + index) * bytes as u64)?;

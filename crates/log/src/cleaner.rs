@@ -7,13 +7,16 @@
 use std::collections::{BTreeSet, HashMap};
 
 use plasmon_proto::ObjectId;
+use plasmon_shm::checksum;
 
 use crate::buffer::AlignedBuffer;
+use crate::device::Device;
 use crate::engine::Engine;
 use crate::error::LogError;
 use crate::format::{CHUNK_BYTES, PutRecord, Record, SegmentRow};
 use crate::frame_builder::Described;
 use crate::frame_reader::{Frame, FrameReader, read_chunk};
+use crate::payload::Payload;
 
 /// A segment is copied if less of it lives.
 const LIVE_PERMILLE_MAX: u64 = 500;
@@ -209,18 +212,20 @@ impl Job {
         let object = Described { id, bytes, description: put.description.clone() };
         let (log, segment, end) = (engine.table.log, self.segment, self.end);
         let mut buffer = AlignedBuffer::default();
-        engine.copy(put.lsn, &object, &mut |device, at, into| {
-            let start = frame.offset + put.offset + at;
-            let mut reader = FrameReader::new(device, log, segment, end);
-            let chunk = read_chunk(&mut reader, start, into.len() as u64, &mut buffer)?;
-            if put.chunk_crc(at / CHUNK_BYTES) == Some(crc32c::crc32c(chunk)) {
-                into.copy_from_slice(chunk);
-                return Ok(());
-            }
-            let what = "the payload of an object does not match its checksum";
-            let place = device.segment_name(segment);
-            Err(LogError::Corrupt { place, offset: start, what })
-        })
+        let mut fill =
+            |device: &mut dyn Device, at: u64, into: &mut [u8]| -> Result<(), LogError> {
+                let start = frame.offset + put.offset + at;
+                let mut reader = FrameReader::new(device, log, segment, end);
+                let chunk = read_chunk(&mut reader, start, into.len() as u64, &mut buffer)?;
+                if put.chunk_crc(at / CHUNK_BYTES) == Some(checksum::crc32c(chunk)) {
+                    into.copy_from_slice(chunk);
+                    return Ok(());
+                }
+                let what = "the payload of an object does not match its checksum";
+                let place = device.segment_name(segment);
+                Err(LogError::Corrupt { place, offset: start, what })
+            };
+        engine.copy(put.lsn, &object, &mut Payload::Chunks(&mut fill))
     }
 
     /// Removes the segment if all that lives in it was copied. Returns whether it was.

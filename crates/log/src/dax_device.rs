@@ -32,9 +32,12 @@ const NOT_KNOWN: &str = "persistent memory is written in place on x86-64 only; u
 pub struct DaxDevice {
     files: FileDevice,
     medium: Medium,
-    /// The segment that was written last: appending keeps to one for long.
-    mapped: Option<(u64, DaxMap)>,
+    /// Segments that are mapped, the one that was written last at the end.
+    maps: Vec<(u64, DaxMap)>,
 }
+
+/// Segments that stay mapped: the open one, the next one, and those that are written again.
+const MAPS_MAX: usize = 4;
 
 /// What [`FORCE`] asks for.
 pub fn medium_of_environment() -> Medium {
@@ -49,7 +52,7 @@ impl DaxDevice {
     pub fn open(folder: &Path, medium: Medium) -> Result<Self, LogError> {
         let files = FileDevice::open(folder, false)?;
         match probe(folder, medium) {
-            Ok(()) => Ok(Self { files, medium, mapped: None }),
+            Ok(()) => Ok(Self { files, medium, maps: Vec::new() }),
             Err(error) if error.kind() == io::ErrorKind::Unsupported => {
                 let place = folder.display().to_string();
                 let what = if cfg!(target_arch = "x86_64") { NOT_PERSISTENT } else { NOT_KNOWN };
@@ -61,21 +64,26 @@ impl DaxDevice {
 
     /// The mapping of a segment.
     fn map(&mut self, number: u64) -> io::Result<&mut DaxMap> {
-        if self.mapped.as_ref().is_none_or(|(mapped, _)| *mapped != number) {
-            // Before another one is made: it may be large.
-            self.mapped = None;
-            let file = self.files.file(number)?;
-            let map = DaxMap::new(file, file.metadata()?.len(), self.medium)?;
-            self.mapped = Some((number, map));
+        match self.maps.iter().position(|(mapped, _)| *mapped == number) {
+            Some(at) => self.maps[at..].rotate_left(1),
+            None => {
+                // Before another one is made: it may be large.
+                if self.maps.len() >= MAPS_MAX {
+                    self.maps.remove(0);
+                }
+                let file = self.files.file(number)?;
+                let map = DaxMap::new(file, file.metadata()?.len(), self.medium)?;
+                self.maps.push((number, map));
+            }
         }
-        match &mut self.mapped {
+        match self.maps.last_mut() {
             Some((_, map)) => Ok(map),
             None => Err(io::ErrorKind::NotFound.into()),
         }
     }
 
     fn unmap(&mut self, number: u64) {
-        self.mapped.take_if(|(mapped, _)| *mapped == number);
+        self.maps.retain(|(mapped, _)| *mapped != number);
     }
 }
 
@@ -103,7 +111,13 @@ impl Device for DaxDevice {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { torn_bytes: LINE_BYTES as u64, syncs_itself: false, reads_cache: false }
+        Capabilities {
+            torn_bytes: LINE_BYTES as u64,
+            syncs_itself: false,
+            reads_cache: false,
+            in_place: true,
+            notes_first_writes: false,
+        }
     }
 
     fn segments(&mut self) -> io::Result<Vec<Segment>> {
@@ -120,6 +134,16 @@ impl Device for DaxDevice {
         mapped
     }
 
+    fn recycle(&mut self, from: u64, number: u64, bytes: u64) -> io::Result<()> {
+        // A store to a page that is gone would end the process.
+        self.maps.retain(|(mapped, map)| *mapped != from || map.bytes() == bytes);
+        self.files.recycle(from, number, bytes)?;
+        for (mapped, _) in self.maps.iter_mut().filter(|(mapped, _)| *mapped == from) {
+            *mapped = number;
+        }
+        self.map(number).map(drop)
+    }
+
     fn write(&mut self, number: u64, offset: u64, bytes: &[u8]) -> io::Result<()> {
         let map = self.map(number)?;
         if offset.checked_add(bytes.len() as u64).is_none_or(|end| end > map.bytes()) {
@@ -127,6 +151,15 @@ impl Device for DaxDevice {
         }
         map.write(offset, bytes);
         Ok(())
+    }
+
+    fn write_checked(&mut self, number: u64, offset: u64, bytes: &[u8]) -> io::Result<u32> {
+        let map = self.map(number)?;
+        let lines = (bytes.len() as u64).next_multiple_of(LINE_BYTES as u64);
+        if offset.checked_add(lines).is_none_or(|end| end > map.bytes()) {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        Ok(map.write_checked(offset, bytes))
     }
 
     /// A fence of this thread, which is the one that wrote, or was handed the device by it.
@@ -169,9 +202,12 @@ impl Device for DaxDevice {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsFd;
+
     use plasmon_proto::ObjectId;
     use plasmon_proto::object::{Attributes, ObjectMeta, Sizes};
-    use plasmon_spill::FileMeta;
+    use plasmon_shm::Memfd;
+    use plasmon_spill::{FileMeta, Place};
 
     use super::*;
     use crate::{DeviceKind, LogConfig, Opened, Source, open_on};
@@ -243,6 +279,27 @@ mod tests {
         fill(&mut opened, 16..20);
         drop(opened);
         check(&mut on_dax(folder.path()), 20);
+    }
+
+    /// Wherever in its extent an object begins.
+    #[test]
+    fn objects_of_shared_memory_come_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let memory = Memfd::create("plasmon-test", 4 << 20).unwrap();
+        let mut opened = on_dax(folder.path());
+        for number in 0..8 {
+            let bytes = [100, 20_000, 300_001, 3 << 20][usize::from(number) % 4];
+            let (from, offset) = (content(number, bytes), 4160 + 64 * u64::from(number));
+            assert_eq!(rustix::io::pwrite(&memory, &from, offset), Ok(bytes));
+            let place = Place { file: memory.as_fd(), offset };
+            opened.log.put(&object(number, bytes), Source::File(place)).unwrap();
+            opened.log.sync().unwrap();
+        }
+        let beyond = Place { file: memory.as_fd(), offset: (4 << 20) - 64 };
+        let refused = opened.log.put(&object(9, 100_000), Source::File(beyond));
+        assert!(matches!(refused, Err(LogError::Payload(_))), "{refused:?}");
+        drop(opened);
+        check(&mut on_files(folder.path()), 8);
     }
 
     #[test]

@@ -10,6 +10,9 @@ use std::io;
 /// The unit in which segments are written and read.
 pub const BLOCK_BYTES: u64 = 4096;
 
+/// The unit in which a device is written that is written in place.
+pub const LINE_BYTES: u64 = 64;
+
 /// The superblocks.
 pub const SUPERBLOCKS: usize = 2;
 
@@ -22,6 +25,10 @@ pub struct Capabilities {
     pub syncs_itself: bool,
     /// Whether reading may give what is in a cache and, after a sync that failed, nowhere else.
     pub reads_cache: bool,
+    /// Whether it is written from any memory, and at multiples of [`LINE_BYTES`] already.
+    pub in_place: bool,
+    /// Whether a sync costs more after the first write to a block of a segment than after others.
+    pub notes_first_writes: bool,
 }
 
 /// A segment that a device has.
@@ -34,7 +41,8 @@ pub struct Segment {
 }
 
 /// A device. All offsets and lengths are multiples of [`BLOCK_BYTES`], and so are the addresses of
-/// the memory where they come from an [`AlignedBuffer`](crate::AlignedBuffer).
+/// the memory where they come from an [`AlignedBuffer`](crate::AlignedBuffer); a device that is
+/// written in place is written at multiples of [`LINE_BYTES`], too.
 pub trait Device: Send + Debug {
     /// What it is, in a word or two.
     fn kind(&self) -> String;
@@ -46,8 +54,18 @@ pub trait Device: Send + Debug {
     /// its bytes are zero. A refusal for lack of room has the kind [`io::ErrorKind::StorageFull`]
     /// or [`io::ErrorKind::QuotaExceeded`], and leaves nothing behind.
     fn create(&mut self, number: u64, bytes: u64) -> io::Result<()>;
+    /// Makes a segment of another one, which is there no more then: it has the first so many of its
+    /// bytes, with whatever they are. When it returns, all of that is durable; after a loss of
+    /// power before, there is either.
+    fn recycle(&mut self, from: u64, number: u64, bytes: u64) -> io::Result<()>;
     /// Writes.
     fn write(&mut self, number: u64, offset: u64, bytes: &[u8]) -> io::Result<()>;
+    /// Writes at a multiple of [`LINE_BYTES`], and zeros up to the next one. Returns the CRC-32C of
+    /// the bytes. Only for a device that is written in place.
+    fn write_checked(&mut self, number: u64, offset: u64, bytes: &[u8]) -> io::Result<u32> {
+        let _ = (number, offset, bytes);
+        Err(io::ErrorKind::Unsupported.into())
+    }
     /// Makes durable what was written to a segment.
     fn sync(&mut self, number: u64) -> io::Result<()>;
     /// Reads. Past the end of the segment it fails with [`io::ErrorKind::UnexpectedEof`].

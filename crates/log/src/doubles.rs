@@ -9,7 +9,9 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::device::{Capabilities, Device, SUPERBLOCKS, Segment};
+use plasmon_shm::checksum;
+
+use crate::device::{Capabilities, Device, LINE_BYTES, SUPERBLOCKS, Segment};
 
 /// What is on a disk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,6 +36,8 @@ pub enum Target {
 pub enum Event {
     /// A segment was made; it is durable.
     Create(u64, u64),
+    /// A segment was made of another one, with some of its bytes; that is durable.
+    Recycle(u64, u64, u64),
     /// Bytes were written.
     Write(Target, u64, Vec<u8>),
     /// What was written to a file is durable.
@@ -49,7 +53,7 @@ pub enum Event {
 /// What can fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// Making a segment.
+    /// Making a segment, of nothing or of another one.
     Create,
     /// Writing to one.
     Write,
@@ -82,6 +86,8 @@ struct State {
     events: Vec<Event>,
     fault: Option<Fault>,
     reads_cache: bool,
+    in_place: bool,
+    notes_first_writes: bool,
 }
 
 /// The device. Its copies are the same one.
@@ -131,6 +137,16 @@ impl SimDevice {
         self.state().reads_cache = reads_cache;
     }
 
+    /// Whether it is written in place.
+    pub fn set_in_place(&self, in_place: bool) {
+        self.state().in_place = in_place;
+    }
+
+    /// Whether it wants its blocks written before they are needed.
+    pub fn set_notes_first_writes(&self, notes: bool) {
+        self.state().notes_first_writes = notes;
+    }
+
     fn try_to(&self, operation: Operation) -> io::Result<()> {
         let mut state = self.state();
         let Some(fault) = &mut state.fault else { return Ok(()) };
@@ -159,6 +175,11 @@ fn apply(image: &mut Image, event: &Event) -> io::Result<()> {
     match event {
         Event::Create(number, bytes) => {
             image.segments.insert(*number, vec![0; *bytes as usize]);
+        }
+        Event::Recycle(from, number, bytes) => {
+            let mut segment = image.segments.remove(from).ok_or_else(absent)?;
+            segment.truncate(*bytes as usize);
+            image.segments.insert(*number, segment);
         }
         Event::Write(Target::Segment(number), offset, bytes) => {
             let segment = image.segments.get_mut(number).ok_or_else(absent)?;
@@ -193,8 +214,9 @@ impl Device for SimDevice {
     }
 
     fn capabilities(&self) -> Capabilities {
-        let reads_cache = self.state().reads_cache;
-        Capabilities { torn_bytes: 1, syncs_itself: false, reads_cache }
+        let State { reads_cache, in_place, notes_first_writes, .. } = *self.state();
+        let syncs_itself = false;
+        Capabilities { torn_bytes: 1, syncs_itself, reads_cache, in_place, notes_first_writes }
     }
 
     fn segments(&mut self) -> io::Result<Vec<Segment>> {
@@ -209,9 +231,25 @@ impl Device for SimDevice {
         self.record(Event::Create(number, bytes))
     }
 
+    fn recycle(&mut self, from: u64, number: u64, bytes: u64) -> io::Result<()> {
+        self.try_to(Operation::Create)?;
+        self.record(Event::Recycle(from, number, bytes))
+    }
+
     fn write(&mut self, number: u64, offset: u64, bytes: &[u8]) -> io::Result<()> {
         self.try_to(Operation::Write)?;
         self.record(Event::Write(Target::Segment(number), offset, bytes.to_vec()))
+    }
+
+    fn write_checked(&mut self, number: u64, offset: u64, bytes: &[u8]) -> io::Result<u32> {
+        if !self.state().in_place {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        self.try_to(Operation::Write)?;
+        let mut lines = bytes.to_vec();
+        lines.resize(bytes.len().next_multiple_of(LINE_BYTES as usize), 0);
+        self.record(Event::Write(Target::Segment(number), offset, lines))?;
+        Ok(checksum::crc32c(bytes))
     }
 
     fn sync(&mut self, number: u64) -> io::Result<()> {
@@ -305,7 +343,7 @@ impl Pending {
 /// Whether an event makes something durable: the images before any other one are among those after
 /// it.
 pub fn makes_durable(event: &Event) -> bool {
-    matches!(event, Event::Sync(_) | Event::Create(..) | Event::Note(_))
+    matches!(event, Event::Sync(_) | Event::Create(..) | Event::Recycle(..) | Event::Note(_))
 }
 
 /// What is durable at some moment, and what may be.
@@ -336,6 +374,11 @@ impl PowerLoss {
                 let target = Target::Segment(*number);
                 self.pending.retain(|pending| !pending.is_of(target));
                 // In the order of the events a segment is made and durable at once.
+                let _ = apply(&mut self.durable, event);
+            }
+            Event::Recycle(from, ..) => {
+                let target = Target::Segment(*from);
+                self.settle(|it| it.is_of(target) || matches!(it, Pending::Removed(_)));
                 let _ = apply(&mut self.durable, event);
             }
             Event::Write(target, offset, bytes) => {

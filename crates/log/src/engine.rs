@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! put, dead --> FrameBuilder --> frame at the end of the open segment --+
-//!   larger than 4 MiB ---------> frame, written piece by piece ---------+--> sync: batch + 1
+//!   large ---------------------> frame of its own, copied once or not --+--> sync: batch + 1
 //!   larger than a segment -----> a segment of its own, which the superblocks name at the sync
 //! ```
 //!
@@ -19,12 +19,21 @@ use crate::error::LogError;
 use crate::format::{DeadRecord, FramePlace, Record, encode_row, seal_summary, summary_bytes};
 use crate::frame_builder::{Described, FinishedFrame, FrameBuilder, RecordRoom};
 use crate::index::{Index, RecordPlace};
-use crate::segment_table::{Purpose, SegmentTable};
-use crate::stream::{Fill, StreamedFrame, streamed_bytes};
+use crate::payload::Payload;
+use crate::segment_table::{NewSegment, Purpose, SegmentTable};
+use crate::single_frame::{SingleFrame, Way, single_bytes};
 
-/// The largest payload that is gathered with others in memory, and about the largest frame that is
-/// made so.
+/// About the largest frame that is made of several objects, and the largest of one that is made in
+/// memory.
 const GATHERED_BYTES_MAX: u64 = 4 << 20;
+
+/// From here on an object has a frame of its own: a copy less counts for more than the room that
+/// several share, and than the one write that they have. In small segments a part of these.
+const WHOLE_BYTES_MIN: u64 = 256 << 10;
+
+/// The same for a device that is written in place, where a frame costs no system call; but it is a
+/// number of blocks, which smaller objects share.
+const IN_PLACE_BYTES_MIN: u64 = 32 << 10;
 
 /// What puts leave free in a segment for the ends of objects, at most: a full log can delete.
 const RESERVE_BYTES_MAX: u64 = 256 * 1024;
@@ -39,12 +48,14 @@ pub(crate) struct OpenSegment {
     /// The rows of its summary so far.
     pub(crate) rows: Vec<u8>,
     pub(crate) records: u32,
+    /// Whether all its blocks were written before.
+    pub(crate) was_used: bool,
 }
 
 impl OpenSegment {
     /// A new one.
     fn new(number: u64, bytes: u64) -> Self {
-        Self { number, bytes, position: 0, rows: Vec::new(), records: 0 }
+        Self { number, bytes, position: 0, rows: Vec::new(), records: 0, was_used: false }
     }
 
     /// Whether a frame fits, with the summary that the segment then has, and so much room besides.
@@ -115,9 +126,33 @@ impl Engine {
         self.put_bytes
     }
 
-    /// The segment that is written.
+    /// The number of the segment that is written.
     pub(crate) fn open_segment(&self) -> Option<u64> {
         self.open.as_ref().map(|open| open.number)
+    }
+
+    /// The segment that is written.
+    pub(crate) fn open(&self) -> Option<&OpenSegment> {
+        self.open.as_ref()
+    }
+
+    /// Writes zeros somewhere after the last frame.
+    pub(crate) fn write_zeros(&mut self, offset: u64, bytes: u64) -> Result<(), LogError> {
+        self.guarded(|it| {
+            let Some(OpenSegment { number, position, .. }) = it.open else { return Ok(()) };
+            assert!(offset >= position, "zeros are written after the frames");
+            it.buffer.set_length(bytes as usize);
+            it.buffer.fill(0);
+            it.table.write(number, offset, &it.buffer)
+        })
+    }
+
+    /// Syncs zeros. It ends no batch.
+    pub(crate) fn sync_zeros(&mut self) -> Result<(), LogError> {
+        self.guarded(|it| match it.open_segment() {
+            Some(open) => it.table.sync(open),
+            None => Ok(()),
+        })
     }
 
     /// Where the frames of a segment end.
@@ -153,9 +188,13 @@ impl Engine {
     }
 
     /// Appends an object of a client.
-    pub(crate) fn put(&mut self, object: &Described, fill: &mut Fill<'_>) -> Result<Lsn, LogError> {
+    pub(crate) fn put(
+        &mut self,
+        object: &Described,
+        payload: &mut Payload<'_>,
+    ) -> Result<Lsn, LogError> {
         let lsn = self.sequence.lsn;
-        self.guarded(|it| it.append(lsn, object, Purpose::Put, fill))?;
+        self.guarded(|it| it.append(lsn, object, Purpose::Put, payload))?;
         self.sequence.lsn += 1;
         self.put_bytes += object.bytes;
         Ok(lsn)
@@ -166,9 +205,22 @@ impl Engine {
         &mut self,
         lsn: Lsn,
         object: &Described,
-        fill: &mut Fill<'_>,
+        payload: &mut Payload<'_>,
     ) -> Result<(), LogError> {
-        self.guarded(|it| it.append(lsn, object, Purpose::Freeing, fill))
+        self.guarded(|it| it.append(lsn, object, Purpose::Freeing, payload))
+    }
+
+    /// How an object is written that has a frame of its own.
+    fn way_alone(&self, object: &Described) -> Option<Way> {
+        let part = self.table.limits.segment_bytes / 4;
+        let is_in_place = self.table.device.capabilities().in_place;
+        if is_in_place && object.bytes >= IN_PLACE_BYTES_MIN.min(part) {
+            return Some(Way::InPlace);
+        }
+        if object.bytes > GATHERED_BYTES_MAX || !self.fits_a_segment(object) {
+            return Some(Way::Pieces);
+        }
+        (object.bytes >= WHOLE_BYTES_MIN.min(part)).then_some(Way::Whole)
     }
 
     /// Appends the end of an object.
@@ -194,40 +246,42 @@ impl Engine {
         lsn: Lsn,
         object: &Described,
         purpose: Purpose,
-        fill: &mut Fill<'_>,
+        payload: &mut Payload<'_>,
     ) -> Result<(), LogError> {
-        let (record_bytes, payload_bytes) = (object.record_bytes(), object.bytes);
-        if payload_bytes > GATHERED_BYTES_MAX || !self.fits_a_segment(object) {
-            return self.append_streamed(lsn, object, purpose, fill);
+        if let Some(way) = self.way_alone(object) {
+            return self.append_single(lsn, object, purpose, way, payload);
         }
-        let payload_bytes = payload_bytes.next_multiple_of(crate::format::PAYLOAD_ALIGN);
+        let record_bytes = object.record_bytes();
+        let payload_bytes = object.bytes.next_multiple_of(crate::format::PAYLOAD_ALIGN);
         if self.pending.bytes() + payload_bytes > GATHERED_BYTES_MAX {
             self.flush()?;
         }
         self.make_room(RecordRoom { record_bytes, payload_bytes }, purpose)?;
         let device = &mut self.table.device;
-        self.pending.add_put(lsn, object, &mut |at, into| fill(&mut **device, at, into))
+        self.pending.add_put(lsn, object, &mut |at, into| payload.fill(&mut **device, at, into))
     }
 
-    fn append_streamed(
+    /// Appends an object with a frame of its own.
+    fn append_single(
         &mut self,
         lsn: Lsn,
         object: &Described,
         purpose: Purpose,
-        fill: &mut Fill<'_>,
+        way: Way,
+        payload: &mut Payload<'_>,
     ) -> Result<(), LogError> {
-        let frame_bytes = streamed_bytes(object);
+        let frame_bytes = single_bytes(object, way);
         let rows_bytes = 8 + object.record_bytes();
         if !self.fits_a_segment(object) {
-            return self.append_alone(lsn, object, purpose, fill);
+            return self.append_alone(lsn, object, purpose, way, payload);
         }
         self.flush()?;
         self.make_room_for_frame(frame_bytes, rows_bytes, purpose)?;
         let Some(open) = &self.open else { return Err(no_open_segment()) };
         let (segment, offset) = (open.number, open.position);
         let batch = (self.sequence.batch, self.sequence.index);
-        let frame = StreamedFrame { lsn, object, batch, segment, offset };
-        let finished = frame.write(&mut self.table, fill)?;
+        let frame = SingleFrame { lsn, object, batch, segment, offset, way };
+        let finished = frame.write(&mut self.table, &mut self.buffer, payload)?;
         self.written(finished);
         Ok(())
     }
@@ -238,17 +292,18 @@ impl Engine {
         lsn: Lsn,
         object: &Described,
         purpose: Purpose,
-        fill: &mut Fill<'_>,
+        way: Way,
+        payload: &mut Payload<'_>,
     ) -> Result<(), LogError> {
-        let frame_bytes = streamed_bytes(object);
+        let frame_bytes = single_bytes(object, way);
         let bytes = frame_bytes + summary_bytes(8 + object.record_bytes());
-        let segment = self.table.create(bytes, purpose)?;
-        let frame = StreamedFrame { lsn, object, batch: (0, 0), segment, offset: 0 };
-        let finished = match frame.write(&mut self.table, fill) {
+        let segment = self.table.create(bytes, purpose)?.number;
+        let frame = SingleFrame { lsn, object, batch: (0, 0), segment, offset: 0, way };
+        let finished = match frame.write(&mut self.table, &mut self.buffer, payload) {
             Ok(finished) => finished,
             Err(error) => {
                 self.table.rows.remove(&segment);
-                self.table.remove(segment)?;
+                self.table.retire(segment, bytes)?;
                 return Err(error);
             }
         };
@@ -263,7 +318,7 @@ impl Engine {
     fn fits_a_segment(&self, object: &Described) -> bool {
         let bytes = self.table.limits.segment_bytes;
         let empty = OpenSegment::new(0, bytes);
-        empty.has_room(streamed_bytes(object), 8 + object.record_bytes(), reserve(bytes))
+        empty.has_room(single_bytes(object, Way::Pieces), 8 + object.record_bytes(), reserve(bytes))
     }
 
     /// Sees to it that a record can be added to the pending frame.
@@ -336,7 +391,7 @@ impl Engine {
     /// Ends the open segment and begins another one. Nothing has changed if there is no room.
     fn start_segment(&mut self, purpose: Purpose) -> Result<(), LogError> {
         let bytes = self.table.limits.segment_bytes;
-        let number = self.table.create(bytes, purpose)?;
+        let NewSegment { number, was_used } = self.table.create(bytes, purpose)?;
         self.flush()?;
         if let Some(open) = self.open.take() {
             let written = self.write_summary(&open);
@@ -350,7 +405,7 @@ impl Engine {
         self.commit()?;
         self.table.publish(self.sequence.lsn)?;
         self.is_unconfirmed = false;
-        self.open = Some(OpenSegment::new(number, bytes));
+        self.open = Some(OpenSegment { was_used, ..OpenSegment::new(number, bytes) });
         Ok(())
     }
 
@@ -395,10 +450,10 @@ impl Engine {
     ) -> Result<(), LogError> {
         self.guarded(|it| {
             it.commit()?;
-            it.table.rows.remove(&segment);
+            let bytes = it.table.rows.remove(&segment).map_or(0, |row| row.bytes);
             it.table.publish(it.sequence.lsn)?;
             it.index.remove_segment(segment, puts);
-            it.table.remove(segment)
+            it.table.retire(segment, bytes)
         })
     }
 }

@@ -139,6 +139,8 @@ impl Device for FileDevice {
             torn_bytes: 512,
             syncs_itself: self.syncs_itself(),
             reads_cache: !self.is_direct,
+            in_place: false,
+            notes_first_writes: self.is_direct && !self.syncs_itself(),
         }
     }
 
@@ -169,6 +171,25 @@ impl Device for FileDevice {
         made?;
         self.files.insert(number, file);
         Ok(())
+    }
+
+    fn recycle(&mut self, from: u64, number: u64, bytes: u64) -> io::Result<()> {
+        let (path, new) = (self.path(from), self.path(number));
+        if new.try_exists()? {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        let file = self.file(from)?;
+        match file.metadata()?.len() {
+            there if there < bytes => return Err(io::ErrorKind::UnexpectedEof.into()),
+            there if there > bytes => file.set_len(bytes)?,
+            _ => {}
+        }
+        file.sync_all()?;
+        fs::rename(path, new)?;
+        if let Some(file) = self.files.remove(&from) {
+            self.files.insert(number, file);
+        }
+        self.folder_file.sync_all()
     }
 
     fn write(&mut self, number: u64, offset: u64, bytes: &[u8]) -> io::Result<()> {

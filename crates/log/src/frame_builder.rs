@@ -1,6 +1,7 @@
 //! A frame in the making: records and payloads of one batch that are written together.
 
 use plasmon_proto::ObjectId;
+use plasmon_shm::checksum;
 
 use crate::buffer::AlignedBuffer;
 use crate::error::LogError;
@@ -100,7 +101,7 @@ impl FrameBuilder {
                 self.payloads.truncate(offset);
                 return Err(error);
             }
-            chunks.push(crc32c::crc32c(chunk));
+            chunks.push(checksum::crc32c(chunk));
         }
         let mut record = object.record(lsn, offset as u64);
         record.set_chunks(chunks);
@@ -157,7 +158,7 @@ pub(crate) fn head_of(
     frame_bytes: u64,
 ) -> FrameHead {
     let records_bytes = encoded.len() as u32;
-    let records_crc = crc32c::crc32c(encoded);
+    let records_crc = checksum::crc32c(encoded);
     FrameHead { batch, index, records, frame_bytes, records_bytes, records_crc }
 }
 

@@ -1,5 +1,7 @@
 //! Reading frames of a segment, one after the other, past what is damaged.
 
+use plasmon_shm::checksum;
+
 use crate::buffer::AlignedBuffer;
 use crate::device::{BLOCK_BYTES, Device};
 use crate::error::LogError;
@@ -81,8 +83,8 @@ impl<'a> FrameReader<'a> {
     ) -> Result<(), LogError> {
         into.set_length(bytes as usize);
         self.read_bytes += bytes;
-        let name = self.device.segment_name(self.segment);
-        self.device.read(self.segment, offset, into).map_err(LogError::io("read", name))
+        let read = self.device.read(self.segment, offset, into);
+        read.map_err(|error| LogError::io("read", self.device.segment_name(self.segment))(error))
     }
 
     /// The block at an offset within the segment.
@@ -134,7 +136,7 @@ impl<'a> FrameReader<'a> {
             FrameCopy::Back => offset + head.frame_bytes - HEAD_BYTES as u64 - records_bytes,
         };
         let bytes = self.records_at(start, records_bytes)?;
-        if crc32c::crc32c(&bytes) != head.records_crc {
+        if checksum::crc32c(&bytes) != head.records_crc {
             return Ok(None);
         }
         let is_front_damaged = copy == FrameCopy::Back;
@@ -209,7 +211,7 @@ impl<'a> FrameReader<'a> {
         while done < record.bytes {
             let bytes = CHUNK_BYTES.min(record.bytes - done);
             let chunk = read_chunk(self, start + done, bytes, &mut buffer)?;
-            if record.chunk_crc(done / CHUNK_BYTES) != Some(crc32c::crc32c(chunk)) {
+            if record.chunk_crc(done / CHUNK_BYTES) != Some(checksum::crc32c(chunk)) {
                 return Ok(false);
             }
             take(done, chunk)?;

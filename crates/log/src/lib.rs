@@ -7,7 +7,8 @@
 //! put, dead -> frame -> segment -> sync           (one for all that was appended before)
 //! full segment -> summary -> superblocks          (the checkpoint: what lies where)
 //! open: superblocks -> summaries -> scan of the one open segment -> objects, and what was lost
-//! maintain: segments that are less than half alive are copied and removed
+//! maintain: segments that are less than half alive are copied and removed, or written again
+//! prepare: blocks are written before puts need them
 //! scrub: everything is read and compared with its checksums
 //! ```
 //!
@@ -57,6 +58,7 @@ use std::path::PathBuf;
 use plasmon_proto::ObjectId;
 use plasmon_spill::{FileMeta, Place, WritePiece};
 
+mod ahead;
 mod buffer;
 mod cleaner;
 pub mod dax_device;
@@ -76,7 +78,8 @@ mod payload;
 mod recovery;
 mod scrubber;
 mod segment_table;
-mod stream;
+mod single_frame;
+mod spares;
 #[cfg(test)]
 mod tests;
 
@@ -181,6 +184,9 @@ pub trait ObjectLog: Send + std::fmt::Debug {
         }
         Ok(is_due)
     }
+    /// Writes zeros where later puts will write, some at a time, so that their syncs take less.
+    /// Returns whether more are wanted. To be called when there has been nothing to do for a while.
+    fn prepare(&mut self) -> Result<bool, LogError>;
     /// Reads on from where the last scrub stopped, at most about this many bytes.
     fn scrub(&mut self, bytes: u64) -> Result<ScrubProgress, LogError>;
     /// Figures.
@@ -190,7 +196,7 @@ pub trait ObjectLog: Send + std::fmt::Debug {
 /// Figures of a log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogStatus {
-    /// Bytes of all segments.
+    /// Bytes of all segments, also of those that wait to be written.
     pub used_bytes: u64,
     /// Bytes in them of objects that live, with their descriptions.
     pub live_bytes: u64,

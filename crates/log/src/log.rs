@@ -1,8 +1,10 @@
 //! An open log: appending, reading, garbage collection and scrubbing together.
 
 use plasmon_proto::ObjectId;
+use plasmon_shm::checksum;
 use plasmon_spill::{FileMeta, WritePiece};
 
+use crate::ahead::Ahead;
 use crate::buffer::AlignedBuffer;
 use crate::cleaner::Cleaner;
 use crate::dax_device::{self, DaxDevice, Medium};
@@ -14,7 +16,7 @@ use crate::format::{LogId, PutRecord, chunk_count, describe};
 use crate::frame_builder::Described;
 use crate::frame_reader::{FrameReader, read_chunk};
 use crate::index::RecordPlace;
-use crate::payload::fill;
+use crate::payload::Payload;
 use crate::recovery::recover;
 use crate::scrubber::Scrubber;
 use crate::segment_table::Limits;
@@ -54,8 +56,8 @@ pub fn open_on(device: Box<dyn Device>, config: &LogConfig) -> Result<Opened, Lo
     let segment_bytes = segment_bytes - segment_bytes % BLOCK_BYTES;
     let recovered = recover(device, Limits { segment_bytes, bytes_max }, LogId(random_id()?))?;
     let (engine, found, recovery) = (recovered.engine, recovered.found, recovered.report);
-    let (cleaner, scrubber) = (Cleaner::default(), Scrubber::default());
-    Ok(Opened { log: Box::new(Log { engine, cleaner, scrubber }), found, recovery })
+    let (cleaner, ahead, scrubber) = Default::default();
+    Ok(Opened { log: Box::new(Log { engine, cleaner, ahead, scrubber }), found, recovery })
 }
 
 fn random_id() -> Result<[u8; 16], LogError> {
@@ -75,6 +77,7 @@ fn random_id() -> Result<[u8; 16], LogError> {
 struct Log {
     engine: Engine,
     cleaner: Cleaner,
+    ahead: Ahead,
     scrubber: Scrubber,
 }
 
@@ -102,7 +105,7 @@ impl Log {
         let mut reader = FrameReader::new(device, log, place.segment, u64::MAX);
         let mut buffer = AlignedBuffer::default();
         let chunk = read_chunk(&mut reader, place.payload, place.bytes, &mut buffer)?;
-        if crc32c::crc32c(chunk) != place.crc {
+        if checksum::crc32c(chunk) != place.crc {
             return Ok(false);
         }
         write(0, chunk).map_err(LogError::Payload)?;
@@ -139,9 +142,7 @@ impl ObjectLog for Log {
         let description = describe(object).filter(|_| valid);
         let description = description.ok_or(bad("its attributes exceed their limits"))?;
         let described = Described { id, bytes, description };
-        let put = self
-            .engine
-            .put(&described, &mut |_, at, into| fill(&from, at, into).map_err(LogError::Payload));
+        let put = self.engine.put(&described, &mut Payload::from(from));
         self.cleaner.is_pressed = matches!(put, Err(LogError::Full { .. }));
         put
     }
@@ -180,11 +181,20 @@ impl ObjectLog for Log {
         if let Some(why) = self.engine.failed() {
             return Err(LogError::Failed { why: why.to_owned() });
         }
-        self.cleaner.step(&mut self.engine, bytes)
+        let is_due = self.cleaner.step(&mut self.engine, bytes)?;
+        // A put that waits for room does not wait for what is done ahead.
+        if !is_due && !self.cleaner.is_pressed {
+            self.ahead.make_next(&mut self.engine);
+        }
+        Ok(is_due)
     }
 
     fn confirm(&mut self) -> Result<(), LogError> {
         if self.engine.is_unconfirmed() { self.engine.confirm() } else { Ok(()) }
+    }
+
+    fn prepare(&mut self) -> Result<bool, LogError> {
+        if self.engine.failed().is_some() { Ok(false) } else { self.ahead.write(&mut self.engine) }
     }
 
     fn scrub(&mut self, bytes: u64) -> Result<ScrubProgress, LogError> {
@@ -194,7 +204,7 @@ impl ObjectLog for Log {
     fn status(&self) -> LogStatus {
         let Engine { table, index, .. } = &self.engine;
         LogStatus {
-            used_bytes: table.used_bytes(),
+            used_bytes: table.used_bytes() + table.spare_bytes(),
             live_bytes: index.live_bytes(),
             written_bytes: table.written_bytes,
             put_bytes: self.engine.put_bytes(),

@@ -2,29 +2,89 @@
 
 use std::io;
 
-use crate::Source;
+use plasmon_spill::Place;
 
-/// Copies bytes of a payload, from `at` on, into memory.
-pub(crate) fn fill(source: &Source<'_>, at: u64, into: &mut [u8]) -> io::Result<()> {
-    match source {
-        Source::Bytes(bytes) => {
-            let from = usize::try_from(at).ok().and_then(|at| bytes.get(at..));
-            let from = from.and_then(|rest| rest.get(..into.len()));
-            into.copy_from_slice(from.ok_or(io::ErrorKind::UnexpectedEof)?);
-            Ok(())
-        }
-        Source::File(place) => {
-            let mut done = 0;
-            while done < into.len() {
-                let offset = place.offset + at + done as u64;
-                match rustix::io::pread(place.file, &mut into[done..], offset) {
-                    Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                    Ok(count) => done += count,
-                    Err(rustix::io::Errno::INTR) => {}
-                    Err(error) => return Err(error.into()),
-                }
-            }
-            Ok(())
+use crate::Source;
+use crate::buffer::AlignedBuffer;
+use crate::device::Device;
+use crate::error::LogError;
+
+/// Gives the payload of an object, a chunk at a distance from its start. It may read the device for
+/// it.
+pub(crate) type Fill<'a> = dyn FnMut(&mut dyn Device, u64, &mut [u8]) -> Result<(), LogError> + 'a;
+
+/// The payload of an object to append.
+pub(crate) enum Payload<'a> {
+    /// In memory.
+    Memory(&'a [u8]),
+    /// In a file, which another process may be changing: each byte is read once.
+    File(Place<'a>),
+    /// Given chunk by chunk.
+    Chunks(&'a mut Fill<'a>),
+}
+
+impl<'a> From<Source<'a>> for Payload<'a> {
+    fn from(source: Source<'a>) -> Self {
+        match source {
+            Source::Bytes(bytes) => Self::Memory(bytes),
+            Source::File(place) => Self::File(place),
         }
     }
+}
+
+impl Payload<'_> {
+    /// Copies a chunk of it into memory.
+    pub(crate) fn fill(
+        &mut self,
+        device: &mut dyn Device,
+        at: u64,
+        into: &mut [u8],
+    ) -> Result<(), LogError> {
+        match self {
+            Self::Memory(bytes) => {
+                into.copy_from_slice(part(bytes, at, into.len() as u64)?);
+                Ok(())
+            }
+            Self::File(place) => read(place, at, into).map_err(LogError::Payload),
+            Self::Chunks(fill) => fill(device, at, into),
+        }
+    }
+
+    /// A chunk of it, where it is in memory or in the buffer.
+    pub(crate) fn chunk<'b>(
+        &'b mut self,
+        device: &mut dyn Device,
+        at: u64,
+        bytes: u64,
+        buffer: &'b mut AlignedBuffer,
+    ) -> Result<&'b [u8], LogError> {
+        if let Self::Memory(memory) = *self {
+            return part(memory, at, bytes);
+        }
+        buffer.set_length(bytes as usize);
+        self.fill(device, at, buffer)?;
+        Ok(buffer)
+    }
+}
+
+/// Some of the bytes.
+fn part(bytes: &[u8], at: u64, count: u64) -> Result<&[u8], LogError> {
+    let from = usize::try_from(at).ok().and_then(|at| bytes.get(at..));
+    let count = usize::try_from(count).ok();
+    let part = from.zip(count).and_then(|(rest, count)| rest.get(..count));
+    part.ok_or_else(|| LogError::Payload(io::ErrorKind::UnexpectedEof.into()))
+}
+
+fn read(place: &Place<'_>, at: u64, into: &mut [u8]) -> io::Result<()> {
+    let mut done = 0;
+    while done < into.len() {
+        let offset = place.offset + at + done as u64;
+        match rustix::io::pread(place.file, &mut into[done..], offset) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(count) => done += count,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
 }

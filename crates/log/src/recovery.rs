@@ -226,7 +226,9 @@ impl Recovery {
             records += frame.head.records;
         }
         let (number, bytes, position) = (row.number, row.bytes, scan.end);
-        Ok((OpenSegment { number, bytes, position, rows, records }, scan))
+        // Which of its blocks were written is not known.
+        let was_used = false;
+        Ok((OpenSegment { number, bytes, position, rows, records, was_used }, scan))
     }
 
     fn note(&mut self, segment: u64, frame: u64, record: &Record) {

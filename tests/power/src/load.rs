@@ -26,7 +26,7 @@ pub(crate) fn run(
     loop {
         load.batch(log, serial)?;
         if load.draw(4) == 0 {
-            while log.maintain(WORK_BYTES)? {}
+            while log.maintain(WORK_BYTES)? || log.prepare()? {}
         }
     }
 }

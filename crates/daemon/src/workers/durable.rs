@@ -4,7 +4,7 @@
 //! jobs ──► append, append, append ── sync ──► answers        (one batch)
 //!      ──► read                                              (between batches)
 //! none ──► collect garbage, a piece at a time
-//! idle ──► confirm the last batch; scrub, a piece a second
+//! idle ──► prepare for puts; confirm the last batch; scrub, a piece a second
 //! ```
 //!
 //! A batch takes what waits for it: what comes while one is synced is the next one. Clients that
@@ -42,6 +42,9 @@ use super::{Done, Report};
 /// Bytes of garbage collection between two looks for jobs.
 const MAINTAIN_BYTES: u64 = 4 << 20;
 
+/// How long there is nothing to do before the log prepares for puts: one that is busy does not.
+const PREPARE_AFTER: Duration = Duration::from_millis(20);
+
 /// Bytes that a scrub reads at once.
 const SCRUB_BYTES: u64 = 1 << 20;
 
@@ -74,6 +77,8 @@ pub(super) struct LogWorker {
     is_due: bool,
     /// When the last batch is confirmed.
     confirm_at: Option<Deadline>,
+    /// When the log prepares for puts, if there were some since it did.
+    prepare_at: Option<Deadline>,
     /// When the next piece is scrubbed.
     scrub_at: Deadline,
     /// How many damaged places were found.
@@ -108,6 +113,7 @@ impl LogWorker {
             told: LogFigures::default(),
             is_due: true,
             confirm_at: None,
+            prepare_at: None,
             scrub_at: Deadline::after(SCRUB_EVERY),
             damaged: 0,
         }
@@ -125,18 +131,37 @@ impl LogWorker {
                 self.is_due = self.collect(report);
                 continue;
             }
-            let until = self.confirm_at.map_or(self.scrub_at, |at| at.earlier(self.scrub_at));
+            let until = [self.prepare_at, self.confirm_at].into_iter().flatten();
+            let until = until.fold(self.scrub_at, Deadline::earlier);
             match edge::receive_within(jobs, until.left().unwrap_or(SCRUB_AGAIN_AFTER)) {
                 Ok(job) => return Some(job),
                 Err(RecvTimeoutError::Disconnected) => return None,
-                Err(RecvTimeoutError::Timeout)
-                    if self.confirm_at.is_some_and(Deadline::is_past) =>
-                {
-                    self.confirm(report);
-                }
-                Err(RecvTimeoutError::Timeout) if self.scrub_at.is_past() => self.scrub(report),
-                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Timeout) => self.idle(report),
             }
+        }
+    }
+
+    /// Nothing was asked for a while: does one thing that is due.
+    fn idle(&mut self, report: &Report) {
+        let is_past = |at: Option<Deadline>| at.is_some_and(Deadline::is_past);
+        if is_past(self.prepare_at) {
+            self.prepare(report);
+        } else if is_past(self.confirm_at) {
+            self.confirm(report);
+        } else if self.scrub_at.is_past() {
+            self.scrub(report);
+        }
+    }
+
+    /// A piece of what makes later puts faster.
+    fn prepare(&mut self, report: &Report) {
+        let is_more = self.log.prepare().unwrap_or_else(|error| {
+            tracing::error!(%error, "the log of durable objects has failed");
+            false
+        });
+        if !is_more {
+            self.prepare_at = None;
+            report.tell_all(self.news());
         }
     }
 
@@ -241,6 +266,7 @@ impl LogWorker {
         self.patience = if taken < SYNC_FAST { Duration::ZERO } else { taken / 2 };
         self.is_due = true;
         self.confirm_at = Some(Deadline::after(CONFIRM_AFTER));
+        self.prepare_at = Some(Deadline::after(PREPARE_AFTER));
         // The figures first: a client that learns the outcome finds them in the status.
         let news = self.news();
         report.tell_all(news.into_iter().chain(answers));

@@ -4,7 +4,7 @@
 use plasmon_testkit::Random;
 
 use super::world::{World, each_loss, open_image, seeds};
-use crate::doubles::{Image, PowerLoss};
+use crate::doubles::{Event, Image, PowerLoss};
 
 /// So many units that may be there or not are tried in all combinations.
 const UNITS_MAX: usize = 12;
@@ -64,12 +64,35 @@ fn a_small_run_survives_every_loss_of_power_in_all_combinations() {
     }
 }
 
+/// Wherever a loss of power leaves a write out there are old frames, with all their checksums.
+#[test]
+fn segments_that_are_written_again_survive_every_loss_of_power() {
+    let worlds = [World::new(None), World::with_zeros(), World::in_place()];
+    for (unit_bytes, mut world) in UNITS.into_iter().zip(worlds) {
+        for _ in 0..6 {
+            world.put(1, 30_000).unwrap();
+            world.put(2, 14_000).unwrap();
+            world.sync().unwrap();
+            world.dead(1).unwrap();
+            world.sync().unwrap();
+            world.rest();
+        }
+        let is_recycled = |event: &Event| matches!(event, Event::Recycle(..));
+        assert!(world.device.events().iter().any(is_recycled));
+        check_run(&world, unit_bytes, 3, &mut Random::new(unit_bytes));
+    }
+}
+
 #[test]
 fn random_runs_survive_every_loss_of_power() {
     for seed in seeds(40) {
         let mut random = Random::new(seed);
         let unit_bytes = random.pick(&UNITS);
-        let mut world = World::new(None);
+        let mut world = match random.below(4) {
+            0 => World::in_place(),
+            1 => World::with_zeros(),
+            _ => World::new(None),
+        };
         println!("seed {seed}, units of {unit_bytes} bytes");
         for _ in 0..random.below(40) {
             world.step(&mut random).unwrap();

@@ -1,13 +1,17 @@
 //! The log on real files.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
 
 use plasmon_spill::Place;
 use tempfile::TempDir;
 
 use super::world::{object, payload, read};
-use crate::{DeviceKind, LogConfig, LogError, Source, open};
+use crate::dax_device::Medium;
+use crate::{AlignedBuffer, DaxDevice, Device, DeviceKind, FileDevice};
+use crate::{LogConfig, LogError, Source, open};
 
 fn config(folder: &TempDir, segment_bytes: u64) -> LogConfig {
     LogConfig {
@@ -20,8 +24,18 @@ fn config(folder: &TempDir, segment_bytes: u64) -> LogConfig {
 }
 
 /// Gathered, written in pieces, and in a segment of its own.
-const SIZES: [usize; 8] =
-    [0, 1, 4096, (1 << 20) - 1, 1 << 20, (1 << 20) + 1, (5 << 20) + 7, (9 << 20) + 4096];
+const SIZES: [usize; 10] = [
+    0,
+    1,
+    4096,
+    (256 << 10) - 1,
+    256 << 10,
+    (1 << 20) - 1,
+    1 << 20,
+    (1 << 20) + 1,
+    (5 << 20) + 7,
+    (9 << 20) + 4096,
+];
 
 #[test]
 fn objects_of_every_size_come_back_after_a_restart() {
@@ -76,6 +90,67 @@ fn large_objects_are_copied_whole_when_their_segment_is_cleaned() {
         let which = found.object.id.as_bytes()[0];
         let bytes = read(&mut *opened.log, found.lsn, &found.object).unwrap();
         assert!(bytes == payload(which, 1, 6 << 20), "object {which}");
+    }
+}
+
+#[test]
+fn files_of_removed_segments_are_written_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = config(&folder, 1 << 20);
+    let mut log = open(&config).unwrap().log;
+    let mut files = BTreeSet::new();
+    for version in 1..13 {
+        let payload = payload(1, version, 930_000);
+        log.put(&object(1, version, 930_000), Source::Bytes(&payload)).unwrap();
+        log.sync().unwrap();
+        while log.maintain(1 << 20).unwrap() {}
+        let entries = fs::read_dir(&config.folder).unwrap().map(Result::unwrap);
+        let segments = entries.filter(|it| it.file_name().to_string_lossy().starts_with("segment"));
+        // An inode may be that of a file that was removed.
+        files.extend(
+            segments.map(|it| it.metadata().unwrap()).map(|it| (it.ino(), it.created().ok())),
+        );
+    }
+    assert!(files.len() <= 4, "{} files", files.len());
+    drop(log);
+    let mut opened = open(&config).unwrap();
+    assert_eq!((opened.found.len(), opened.recovery.damaged), (1, vec![]));
+    let found = &opened.found[0];
+    let bytes = read(&mut *opened.log, found.lsn, &found.object).unwrap();
+    assert!(bytes == payload(1, 12, 930_000));
+}
+
+/// A segment is made of another one in place, cut where it is too long, and never of one that is
+/// too short.
+#[test]
+fn a_file_is_recycled_with_its_first_bytes() {
+    let folder = tempfile::tempdir().unwrap();
+    let dax = DaxDevice::open(&folder.path().join("dax"), Medium::Forced).unwrap();
+    let files = FileDevice::open(&folder.path().join("files"), false).unwrap();
+    let devices: [Box<dyn Device>; 2] = [Box::new(files), Box::new(dax)];
+    for mut device in devices {
+        let mut old = AlignedBuffer::new(16 << 10);
+        old.fill(7);
+        for number in [1, 2] {
+            device.create(number, 16 << 10).unwrap();
+            device.write(number, 0, &old).unwrap();
+            device.sync(number).unwrap();
+        }
+        assert!(device.recycle(1, 3, 20 << 10).is_err());
+        assert!(device.recycle(1, 2, 16 << 10).is_err(), "there is such a segment");
+        device.recycle(1, 3, 16 << 10).unwrap();
+        device.recycle(2, 4, 8 << 10).unwrap();
+        let segments = device.segments().unwrap();
+        let segments: Vec<_> = segments.iter().map(|it| (it.number, it.bytes)).collect();
+        assert_eq!(segments, [(3, 16 << 10), (4, 8 << 10)]);
+        let mut new = AlignedBuffer::new(4 << 10);
+        new.fill(8);
+        device.write(3, 4 << 10, &new).unwrap();
+        device.sync(3).unwrap();
+        let mut read = AlignedBuffer::new(16 << 10);
+        device.read(3, 0, &mut read).unwrap();
+        let wanted = [[7; 4 << 10], [8; 4 << 10], [7; 4 << 10], [7; 4 << 10]].concat();
+        assert!(read[..] == wanted);
     }
 }
 

@@ -135,7 +135,25 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new(bytes_max: Option<u64>) -> Self {
-        let (device, config) = (SimDevice::default(), config(bytes_max));
+        Self::on(SimDevice::default(), bytes_max)
+    }
+
+    /// On a device that is written in place.
+    pub(crate) fn in_place() -> Self {
+        let device = SimDevice::default();
+        device.set_in_place(true);
+        Self::on(device, None)
+    }
+
+    /// On a device that wants zeros ahead.
+    pub(crate) fn with_zeros() -> Self {
+        let device = SimDevice::default();
+        device.set_notes_first_writes(true);
+        Self::on(device, None)
+    }
+
+    fn on(device: SimDevice, bytes_max: Option<u64>) -> Self {
+        let config = config(bytes_max);
         let log = open_on(Box::new(device.clone()), &config).unwrap().log;
         let (records, now, moments) = (BTreeMap::new(), Moment::default(), Vec::new());
         let mut world = Self { device, log, config, records, version: 0, now, moments };
@@ -211,6 +229,17 @@ impl World {
         }
     }
 
+    /// Nothing is to be done for a while.
+    pub(crate) fn rest(&mut self) {
+        for _ in 0..1000 {
+            let is_more = self.log.maintain(1 << 20).unwrap();
+            if !(self.log.prepare().unwrap() || is_more) {
+                return;
+            }
+        }
+        panic!("the work of an idle log does not end");
+    }
+
     /// Does something at random.
     pub(crate) fn step(&mut self, random: &mut Random) -> Result<(), LogError> {
         let which = random.below(6) as u8;
@@ -222,7 +251,10 @@ impl World {
             }
             9..13 => self.dead(which),
             13..17 => self.sync(),
-            17..19 => self.log.maintain(random.pick(&[1, 10_000, 1 << 20])).map(|_| ()),
+            17..19 => {
+                self.log.maintain(random.pick(&[1, 10_000, 1 << 20]))?;
+                self.log.prepare().map(drop)
+            }
             _ => {
                 self.reopen();
                 Ok(())
