@@ -39,6 +39,7 @@ _States: TypeAlias = list[State]
 _Clients: TypeAlias = list[ClientInfo]
 _Keys: TypeAlias = list[Key]
 _Outcomes: TypeAlias = list[PlasmonError | None]
+_ObjectIds: TypeAlias = list[ObjectId]
 
 _READABLE = ("sealed", "spilled")
 
@@ -256,6 +257,20 @@ class Store(_native.Store):
                 if outcome is not None:
                     raise outcome
         return outcomes
+
+    def put_many(self, values: Iterable[bytes], **options: Any) -> _ObjectIds:
+        """Puts byte strings, one object each, and returns their ids in the same order.
+
+            >>> ids = store.put_many([b"one", b"two"])
+            >>> store.get(ids)
+            [b'one', b'two']
+
+        The options are those of :meth:`put`, for all of them; names and ids are not among them.
+        With ``durable=True`` many reach the log together, with a sync for all and not for each. The
+        first refusal is raised; objects before it may be there then. Raises what :meth:`put`
+        raises, and TypeError for a value that is not bytes, before any is put.
+        """
+        return _native.put_many(self, values, options)
 
     def stat(self, id: Key, *, namespace: str = "") -> ObjectInfo | None:
         """A description of an object; None when nothing is known under the id."""

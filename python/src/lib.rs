@@ -85,6 +85,7 @@ mod pools;
 mod process;
 mod protocols;
 mod put;
+mod put_many;
 mod scope;
 mod settle;
 mod sort_errors;
@@ -135,6 +136,8 @@ mod _native {
     use crate::process::{default_socket, start_daemon, this_process};
     #[pymodule_export]
     use crate::put::Put;
+    #[pymodule_export]
+    use crate::put_many::put_many;
     #[pymodule_export]
     use crate::scope::Scope;
     #[pymodule_export]

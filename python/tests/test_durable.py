@@ -88,6 +88,31 @@ def command(*words: str, socket: str) -> str:
     return ran.stdout
 
 
+def test_many_that_are_put_at_once_are_there_after_a_loss_of_power(machine):
+    store = machine.start()
+    values = [bytes([number % 251]) * (number * 37 % 5000) for number in range(200)]
+    values[70] = os.urandom(2 * MIB)
+    ids = store.put_many(iter(values), durable=True, metadata=b"m")
+    assert len(set(ids)) == 200
+    assert store.put_many([], durable=True) == []
+    assert store.get(store.put_many([b"volatile"])) == [b"volatile"]
+    machine.lose_power(store)
+    store = machine.start()
+    assert store.status().log["objects"] == 200
+    assert store.get(ids) == values
+    assert bytes(store.get_buffer(ids[3]).metadata) == b"m"
+
+
+def test_many_are_refused_before_any_is_put(machine):
+    store = machine.start()
+    with pytest.raises(TypeError, match=r"put_many\(\) takes bytes, found .*int"):
+        store.put_many([b"one", 2], durable=True)
+    for options in ({"name": "x"}, {"id": store.new_id()}):
+        with pytest.raises(plasmon.PlasmonError, match="cannot share one id or name"):
+            store.put_many([b"one", b"two"], durable=True, **options)
+    assert store.status().log["objects"] == 0
+
+
 def test_what_was_put_is_there_after_a_loss_of_power(machine):
     pa = pytest.importorskip("pyarrow")
     np = pytest.importorskip("numpy")
