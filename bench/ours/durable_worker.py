@@ -57,6 +57,17 @@ class Durable:
 
         return timed(put, count, after=lambda: self._delete(made))
 
+    def op_put_batch(self, object_bytes: int, count: int, batch: int) -> Answer:
+        """Objects that are put with one call, the answers to all awaited."""
+        data, made = [bytes(payload(object_bytes))] * batch, []
+
+        def put() -> None:
+            made.extend(self._store.put_many(data, durable=True))
+
+        answer = timed(put, count, after=lambda: self._delete(made))
+        samples = [sample / batch for sample in answer["samples"]]
+        return {**answer, "samples": samples, "batch": batch}
+
     def op_put_clients(self, object_bytes: int, clients: int, seconds: float) -> Answer:
         """Processes with a client each; each awaits the answer to its put."""
         data, address = payload(object_bytes), self._address

@@ -11,7 +11,7 @@ from bench.run import Context, ask, ask_fresh
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 
-OURS, OURS_DAX = "plasmon", "plasmon-dax"
+OURS, OURS_DAX, OURS_RUST = "plasmon", "plasmon-dax", "plasmon-rust"
 LOG, LOG_DAX, LOG_MEMORY = "plasmon-log", "plasmon-log-dax", "plasmon-log-memory"
 LIMITS, FILES, REDIS = "limits", "files", "redis"
 ROCKSDB, LMDB = "rocksdb", "lmdb"
@@ -32,6 +32,7 @@ def _rival(name: str, module: str, folder: str, start: dict[str, Any]) -> Side:
 SIDES = (
     Side(OURS, "Python", ("-m", "bench.ours.durable_worker"), "ours", ON_DISK),
     Side(OURS_DAX, "Python", ("-m", "bench.ours.durable_worker"), "ours", ON_DAX),
+    Side(OURS_RUST, "Rust", ("store",), "native", ON_DISK),
     Side(LOG, "Rust", ("log",), "native", ON_DISK),
     Side(LOG_DAX, "Rust", ("log",), "native", ON_DAX),
     Side(LOG_MEMORY, "Rust", ("log",), "native", {"folder": "$memory"}),
@@ -120,6 +121,7 @@ TOGETHER = (
         f"4 KiB by {CLIENTS} clients, each awaits its answer: the time that passes for a put",
         (
             _clients(OURS, "processes; the daemon syncs once for all that wait"),
+            _clients(OURS_RUST, "threads with a connection each; likewise"),
             _clients(FILES, "threads with a file and an fdatasync each"),
             _clients(REDIS, "processes; Redis syncs once for all that it has read"),
             _clients(ROCKSDB, "threads; RocksDB groups their writes"),
@@ -130,6 +132,8 @@ TOGETHER = (
         "put_4kib_batch",
         f"4 KiB, {BATCH} of them handed over at once by one client: the time of one",
         (
+            _batch(OURS, "put_many: their memory, then their seals, each asked for together"),
+            _batch(OURS_RUST, "likewise"),
             _batch(LOG, "put of each, one sync"),
             _batch(FILES, "pwrite of each, one fdatasync"),
             _batch(REDIS, "a pipeline; Redis syncs once for each piece that it reads"),

@@ -13,7 +13,9 @@ from bench.environments import MissingError
 from bench.report import format_value, markdown
 from bench.run import Results
 from bench.suites._durable_cases import (
+    BATCH,
     CASES,
+    CLIENTS,
     DAX,
     FILES,
     LIMITS,
@@ -23,6 +25,7 @@ from bench.suites._durable_cases import (
     LOG_MEMORY,
     OURS,
     OURS_DAX,
+    OURS_RUST,
     PMEMOBJ_DAX,
     PUTS,
     REDIS,
@@ -87,12 +90,35 @@ DISK = (
         OURS,
         f"{FILES} preallocated",
     ),
-    Figure(
+    _over(
         "durable_4kib_batch_ratio_redis",
-        "time that passes for a put of 4 KiB of Redis over ours, 32 clients",
-        "x",
-        Ratio("put_4kib_clients", REDIS, OURS),
+        f"time for one of {BATCH} puts of 4 KiB in a pipeline to Redis over that in our put_many",
+        "put_4kib_batch",
+        REDIS,
+        OURS,
         at_least(2),
+    ),
+    _over(
+        "durable_4kib_batch_ratio_redis_rust",
+        "the same, our client in Rust",
+        "put_4kib_batch",
+        REDIS,
+        OURS_RUST,
+    ),
+    _over(
+        "durable_4kib_clients_ratio_redis",
+        f"time that passes for a put of 4 KiB of Redis over ours, {CLIENTS} clients",
+        "put_4kib_clients",
+        REDIS,
+        OURS,
+        at_least(2),
+    ),
+    _over(
+        "durable_4kib_clients_ratio_redis_rust",
+        "the same, our clients in Rust",
+        "put_4kib_clients",
+        REDIS,
+        OURS_RUST,
     ),
     *_rivals("put_4kib", "durable_4kib", "4 KiB, one client"),
     *_rivals("put_1mib", "durable_1mib", "1 MiB, one client"),

@@ -19,6 +19,7 @@ from bench.worker import Worker
 
 TARGETS = {
     "durable_1mib_vs_fdatasync": "<= 1.2", "durable_4kib_batch_ratio_redis": ">= 2",
+    "durable_4kib_clients_ratio_redis": ">= 2",
     "dax_1mib_vs_streaming_copy": "<= 1.3", "dax_ratio_libpmemobj": ">= 2",
     "recover_1e6_s": "<= 2", "write_amplification": "<= 1.3", "space_amplification": "<= 2.1",
 }  # fmt: skip

@@ -14,6 +14,7 @@
 //! batch. Deliberately absent: statistics, targets, tables. Those belong to the harness.
 
 mod columns;
+mod durable;
 mod limits;
 mod log;
 mod machines;

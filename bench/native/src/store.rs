@@ -12,6 +12,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::columns;
+use crate::durable;
 use crate::protocol::{Samples, answer};
 use crate::source::Payload;
 use crate::timing::{Series, awaited, nanoseconds, rate, spaced};
@@ -29,6 +30,8 @@ pub(crate) enum Request {
         capacity_bytes: u64,
         #[serde(default)]
         settings: Vec<(String, String)>,
+        /// For a log of durable objects.
+        folder: Option<PathBuf>,
     },
     Connect {
         address: PathBuf,
@@ -53,6 +56,8 @@ pub(crate) enum Request {
         count: u64,
     },
     Put(PutSeries),
+    PutBatch(durable::Batch),
+    PutClients(durable::Clients),
     InsertRate {
         object_bytes: usize,
         objects: usize,
@@ -155,7 +160,9 @@ impl Side {
     /// Carries out one request.
     pub(crate) fn run(&mut self, request: Request) -> Result<Value> {
         match request {
-            Request::Start { directory, capacity_bytes, settings } => {
+            Request::Start { directory, capacity_bytes, mut settings, folder } => {
+                let log = folder.map(|folder| folder.join("log").display().to_string());
+                settings.extend(log.map(|folder| ("durable_dir".into(), folder)));
                 self.start(directory, capacity_bytes, settings)
             }
             Request::Connect { address } => {
@@ -174,6 +181,12 @@ impl Side {
                 answer(self.get_many(object_bytes, objects, count)?)
             }
             Request::Put(series) => answer(self.put(&series)?),
+            Request::PutBatch(batch) => answer(durable::put_batch(self.store()?, &batch)?),
+            Request::PutClients(clients) => {
+                let socket = self.store()?.socket().to_owned();
+                let connect = || connect(socket.clone(), true, None);
+                answer(durable::put_clients(connect, &clients)?)
+            }
             Request::InsertRate { object_bytes, objects } => {
                 self.insert_rate(object_bytes, objects)
             }

@@ -90,7 +90,8 @@ impl Side {
             let clear = || {
                 let mut log = log.borrow_mut();
                 delete(log.as_mut(), &made.take())?;
-                while log.maintain(WORK_BYTES)? {}
+                // As the daemon's log does that has nothing to do for a while.
+                while log.maintain(WORK_BYTES)? || log.prepare()? {}
                 Ok(())
             };
             let mut taken = Series { count, batch: 1 }.take(put, clear)?;
