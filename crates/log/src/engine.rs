@@ -187,14 +187,15 @@ impl Engine {
         result
     }
 
-    /// Appends an object of a client.
+    /// Appends an object of a client, or a note.
     pub(crate) fn put(
         &mut self,
         object: &Described,
+        purpose: Purpose,
         payload: &mut Payload<'_>,
     ) -> Result<Lsn, LogError> {
         let lsn = self.sequence.lsn;
-        self.guarded(|it| it.append(lsn, object, Purpose::Put, payload))?;
+        self.guarded(|it| it.append(lsn, object, purpose, payload))?;
         self.sequence.lsn += 1;
         self.put_bytes += object.bytes;
         Ok(lsn)

@@ -146,8 +146,13 @@ pub struct LogConfig {
 pub enum Source<'a> {
     /// From a file, such as an extent of a store.
     File(Place<'a>),
+    /// So many bytes from a file, and the rest from memory.
+    Ended(Place<'a>, u64, &'a [u8]),
     /// From memory.
     Bytes(&'a [u8]),
+    /// Nothing. Such a record says that something has ended, so it may take the room that objects
+    /// leave for that.
+    Note,
 }
 
 /// What the daemon needs of a log.

@@ -19,7 +19,7 @@ use crate::index::RecordPlace;
 use crate::payload::Payload;
 use crate::recovery::recover;
 use crate::scrubber::Scrubber;
-use crate::segment_table::Limits;
+use crate::segment_table::{Limits, Purpose};
 use crate::{DeviceKind, LogConfig, LogStatus, Lsn, ObjectLog, Opened, ScrubProgress, Source};
 
 /// The smallest segment.
@@ -142,7 +142,11 @@ impl ObjectLog for Log {
         let description = describe(object).filter(|_| valid);
         let description = description.ok_or(bad("its attributes exceed their limits"))?;
         let described = Described { id, bytes, description };
-        let put = self.engine.put(&described, &mut Payload::from(from));
+        let purpose = match from {
+            Source::Note => Purpose::Freeing,
+            Source::File(_) | Source::Ended(..) | Source::Bytes(_) => Purpose::Put,
+        };
+        let put = self.engine.put(&described, purpose, &mut Payload::from(from));
         self.cleaner.is_pressed = matches!(put, Err(LogError::Full { .. }));
         put
     }

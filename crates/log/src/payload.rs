@@ -19,6 +19,8 @@ pub(crate) enum Payload<'a> {
     Memory(&'a [u8]),
     /// In a file, which another process may be changing: each byte is read once.
     File(Place<'a>),
+    /// So many bytes in a file, and the rest in memory.
+    Ended(Place<'a>, u64, &'a [u8]),
     /// Given chunk by chunk.
     Chunks(&'a mut Fill<'a>),
 }
@@ -28,6 +30,8 @@ impl<'a> From<Source<'a>> for Payload<'a> {
         match source {
             Source::Bytes(bytes) => Self::Memory(bytes),
             Source::File(place) => Self::File(place),
+            Source::Ended(place, bytes, end) => Self::Ended(place, bytes, end),
+            Source::Note => Self::Memory(&[]),
         }
     }
 }
@@ -46,6 +50,13 @@ impl Payload<'_> {
                 Ok(())
             }
             Self::File(place) => read(place, at, into).map_err(LogError::Payload),
+            Self::Ended(place, bytes, end) => {
+                let of_file = bytes.saturating_sub(at).min(into.len() as u64) as usize;
+                let (first, rest) = into.split_at_mut(of_file);
+                read(place, at, first).map_err(LogError::Payload)?;
+                rest.copy_from_slice(part(end, at.saturating_sub(*bytes), rest.len() as u64)?);
+                Ok(())
+            }
             Self::Chunks(fill) => fill(device, at, into),
         }
     }
@@ -87,4 +98,30 @@ fn read(place: &Place<'_>, at: u64, into: &mut [u8]) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+    use std::os::fd::AsFd as _;
+
+    use super::*;
+    use crate::doubles::SimDevice;
+
+    #[test]
+    fn a_payload_may_begin_in_a_file_and_end_in_memory() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(b"--file and more").unwrap();
+        let place = Place { file: file.as_fd(), offset: 2 };
+        let mut payload = Payload::from(Source::Ended(place, 4, b"end"));
+        let mut device = SimDevice::default();
+        for (at, bytes, expected) in [(0, 7, "fileend"), (1, 3, "ile"), (3, 3, "een"), (5, 2, "nd")]
+        {
+            let mut found = vec![0; bytes];
+            payload.fill(&mut device, at, &mut found).unwrap();
+            assert_eq!(found, expected.as_bytes());
+        }
+        assert!(payload.fill(&mut device, 0, &mut [0; 8]).is_err());
+        assert!(payload.fill(&mut device, 7, &mut [0; 1]).is_err());
+    }
 }

@@ -2,9 +2,9 @@
 
 use plasmon_testkit::Random;
 
-use super::world::{SEGMENT_BYTES, World, seeds};
-use crate::LogError;
+use super::world::{SEGMENT_BYTES, World, object, seeds};
 use crate::doubles::Event;
+use crate::{LogError, Source};
 
 #[test]
 fn room_of_dead_objects_comes_back() {
@@ -166,6 +166,18 @@ fn spares_are_removed_where_their_room_is_needed() {
         world.sync().unwrap();
         world.rest();
     }
+}
+
+/// That an object of a pool was deleted is noted before it goes: a full log must take the note.
+#[test]
+fn a_full_log_takes_notes() {
+    let mut world = World::new(Some(10 * SEGMENT_BYTES));
+    let refused = (0..=u8::MAX).find_map(|which| world.put(which, 6000).err());
+    assert!(matches!(refused, Some(LogError::Full { .. })), "{refused:?}");
+    for version in 1..100 {
+        world.log.put(&object(u8::MAX, version, 0), Source::Note).unwrap();
+    }
+    world.log.sync().unwrap();
 }
 
 #[test]
