@@ -326,6 +326,7 @@ fn start() -> Option<World> {
             addresses: Vec::new(),
             zone: String::new(),
             weight: 1,
+            log: plasmon_cluster::NodeLog::Absent,
             protocol: ProtocolRange { min: 1, max: 1 },
         };
         let settings = Settings {

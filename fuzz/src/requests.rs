@@ -182,7 +182,7 @@ fn told_of_adoptions(input: &mut Input<'_>) -> AdoptionTold {
 /// What the pool daemon might answer.
 pub fn told(input: &mut Input<'_>) -> Told {
     let (id, birth) = (pooled_id(input), birth(input));
-    match input.below(11) {
+    match input.below(14) {
         0 => {
             let fates = [Fate::Absent, Fate::Deleted, Fate::Lost, Fate::Unreachable, Fate::NoRoom];
             Told::Sought { id, number: input.byte().into(), fate: fates[input.below(5)] }
@@ -199,6 +199,9 @@ pub fn told(input: &mut Input<'_>) -> Told {
         7 => Told::Look { id, number: input.byte().into() },
         8 => Told::Verified { id, number: input.byte().into(), known: input.byte() & 1 == 1 },
         9 => Told::Release { id, birth },
+        10 => Told::Log { id, birth },
+        11 => Told::AddTombstone { id, birth },
+        12 => Told::RemoveTombstone { id, birth },
         _ => Told::Vouch { ms: input.word() },
     }
 }

@@ -468,7 +468,9 @@ impl World {
                 Effect::Opened(client, request, _, file) => {
                     self.answered(client, request, &Reply::SpillFile(file));
                 }
-                Effect::Log(ticket, _) => self.work.push(Work::Log(ticket)),
+                Effect::Log(ticket, _) | Effect::Note(ticket, _) => {
+                    self.work.push(Work::Log(ticket));
+                }
                 Effect::Unlog(ticket, ..) => self.work.push(Work::Unlog(ticket)),
                 Effect::Restore(ticket, _, _, range) | Effect::ReadLog(ticket, _, _, range) => {
                     self.work.push(Work::Restore(ticket, range));

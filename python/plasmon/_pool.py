@@ -88,8 +88,9 @@ class Place:
     the pool cannot be asked now. ``record`` is the node that keeps the record. It says which
     ``holders`` keep the ``copies`` that were asked for, of which there are ``copies_min`` at least
     before a put returns, and which other nodes may have one in their ``caches``. A cache
-    (``storage="cache"``) has no holders, and 0 copies. ``birth`` tells
-    the object from others that had or will have its name. Without a record all but ``state`` and
+    (``storage="cache"``) has no holders, and 0 copies. The copies of a ``durable`` object are in
+    the logs of their nodes. ``birth`` tells the object from others that had or will have its name.
+    Without a record all but ``state`` and
     ``record`` is None or empty.
     """
 
@@ -103,6 +104,7 @@ class Place:
     copies_min: int | None = None
     holders: tuple[str, ...] = ()
     caches: tuple[str, ...] = ()
+    durable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +202,7 @@ class Pool:
             copies_min=found["copies_min"],
             holders=tuple(found["holders"]),
             caches=tuple(found["caches"]),
+            durable=found["is_durable"],
         )
 
     def verify(self, *, timeout: float = 60.0) -> Verification:

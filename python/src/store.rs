@@ -352,9 +352,11 @@ impl Store {
     /// With `durable` the object outlives a loss of power: it is in the log of the store, in the
     /// folder that the store was started with (`durable_dir`), when put() returns, and is there
     /// again with the next store that has the folder. Its memory may be given to others; get()
-    /// brings it back. Its `members` are durable, too. It is neither `owned` nor of a pool, and not
-    /// made in a scope. Without such a folder put() raises Unsupported, and StoreFull when the
-    /// folder has no room.
+    /// brings it back. Its `members` are durable, too. It is not `owned`, and not made in a scope.
+    /// Without such a folder put() raises Unsupported, and StoreFull when the folder has no room.
+    /// Of an object of a pool each of the `copies` is in the log of its node when put() returns;
+    /// with fewer than `copies_min` nodes that have such a folder it raises NotEnoughNodes. Such an
+    /// object has no `members`.
     ///
     /// With `pool` an object without a name belongs to the pool, too: other nodes get it by its id.
     /// One node keeps it unless `copies` says more. It is seen at once, and put() does not wait for

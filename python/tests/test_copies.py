@@ -116,11 +116,14 @@ def test_only_objects_of_a_pool_are_settled(store):
     assert [type(one) for one in found] == [plasmon.BadRequest] * 2
 
 
-def test_objects_of_a_pool_are_not_durable_yet(store):
-    with pytest.raises(plasmon.Unsupported, match="cannot be durable yet"):
+def test_what_a_durable_object_of_a_pool_cannot_be(store):
+    for options in [{"policy": "cache"}, {"storage": "memory"}]:
+        with pytest.raises(plasmon.BadRequest, match="leave durable out"):
+            store.put(b"x", name=NAME, durable=True, **options)
+    with pytest.raises(plasmon.BadRequest, match="in the logs of its nodes"):
+        store.put(b"x", pool=True, durable=True, ack="local")
+    with pytest.raises(plasmon.Unsupported, match="in none"):
         store.put(b"x", name=NAME, durable=True)
-    with pytest.raises(NotImplementedError, match="cannot be durable yet"):
-        store.create(1, name=NAME, durable=True)
     id = store.put(b"x", durable=False)
     assert store.get(id) == b"x"
 
@@ -200,7 +203,7 @@ def test_a_storage_is_memory_or_cache_and_for_objects_of_a_pool(store):
             store.put(b"x", name=NAME, storage="cache", **options)
     with pytest.raises(plasmon.BadRequest, match="its storage is cache"):
         store.put(b"x", name=NAME, storage="memory", policy="cache")
-    with pytest.raises(plasmon.Unsupported, match="cannot be durable yet"):
+    with pytest.raises(plasmon.Unsupported, match="in none"):
         store.put(b"x", name=NAME, storage="durable")
     with pytest.raises(ValueError, match='"memory", "cache" or "durable"'):
         store.put(b"x", name=NAME, storage="keep")

@@ -243,8 +243,8 @@ typedef struct plasmon_put_options {
 #define PLASMON_STORAGE_MEMORY 0  /* the loss of all nodes with a copy but one */
 #define PLASMON_STORAGE_CACHE 1   /* nothing: its one copy, on this node, may be evicted */
 #define PLASMON_STORAGE_DURABLE 2 /* a loss of power: in the log of the store, whose setting
-                                   * durable_dir names its folder, before the put returns. For
-                                   * now not in a pool (PLASMON_UNSUPPORTED) */
+                                   * durable_dir names its folder, before the put returns. In a
+                                   * pool each of the copies is in the log of its node */
 
 typedef struct plasmon_part {
     const void *data; /* may be null when there are no bytes */

@@ -318,7 +318,8 @@ pub(crate) struct Retention {
     #[arg(long)]
     pub(crate) replace: bool,
     /// Write the object to the log of the store before it is seen, so that it outlives a loss of
-    /// power. For a store that was started with --durable-dir.
+    /// power; an object of a pool to those of all nodes that keep a copy. For stores that were
+    /// started with --durable-dir.
     #[arg(long)]
     pub(crate) durable: bool,
     /// How many nodes of the pool keep the object, 1 to 8 (default: 2, or 1 with --pool). For names

@@ -129,9 +129,10 @@ pub struct PutOptions {
     pub storage: Option<Durability>,
     /// Whether the object outlives a loss of power of the machine. It is written to the store's log
     /// before it is seen: a put returns after that. The store needs a folder for it (the setting
-    /// `durable_dir`). Its members are durable, too; it is not owned, not made in a scope, and for
-    /// now not of a pool. Its memory may be given to others at any time, whatever its policy is: a
-    /// get brings it back from the log.
+    /// `durable_dir`). Its members are durable, too; it is not owned, and not made in a scope. Its
+    /// memory may be given to others at any time, whatever its policy is: a get brings it back from
+    /// the log. Of an object in a pool each of the nodes that keep a copy has it in its log when
+    /// the put returns; such a one has no members.
     pub durable: bool,
     /// When a put of an object in a pool returns; `None` for [`Ack::Copies`] if it has a name or is
     /// to have more than one copy, and else for [`Ack::Local`]. An object with a name is seen

@@ -16,11 +16,6 @@ use crate::options::{Ack, PutOptions};
 const COPIES: u8 = 2;
 const COPIES_UNNAMED: u8 = 1;
 
-/// Why a durable object of a pool is refused.
-const NOT_DURABLE: &str = "objects of a pool cannot be durable yet: choose a name that does not \
-                           begin with @, or leave durable out; with copies other nodes of the pool \
-                           keep the object";
-
 /// The parts of an object in the order in which they lie in memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Payload<'a> {
@@ -57,7 +52,8 @@ pub(crate) struct Plan {
     pub(crate) settles_members: bool,
     /// How many nodes of a pool are to keep it at least.
     pub(crate) copies_min: Option<u8>,
-    /// Whether it is to be in the store's log.
+    /// Whether it is to be in the store's log before it is seen. An object of a pool is not: the
+    /// pool decides which nodes have it in their logs.
     pub(crate) durable: bool,
     pub(crate) traits: Traits,
     pub(crate) attributes: Vec<u8>,
@@ -79,9 +75,9 @@ impl Plan {
         let needs_id = options.pool && chosen.is_none();
         let is_homed = needs_id || chosen.is_some_and(|id| id.home().is_some());
         let pool = pool_attributes(doing, options, chosen)?;
-        let waits = pool.is_some_and(|pool| pool.copies > 1);
+        let waits = pool.is_some_and(|pool| pool.copies > 1 || pool.is_durable());
         let settles = is_homed && options.ack.map_or(waits, |ack| ack == Ack::Copies);
-        let durable = is_durable(options);
+        let durable = is_durable(options) && pool.is_none();
         let attributes = attributes(doing, options, pool)?;
         let sizes = Sizes {
             data,
@@ -166,8 +162,10 @@ fn pool_attributes(
     if copies > COPIES_MAX {
         return refused(Code::BadRequest, "an object of a pool has 1 to 8 copies");
     }
-    if is_durable(options) {
-        return refused(Code::Unsupported, NOT_DURABLE);
+    if is_durable(options) && options.ack == Some(Ack::Local) {
+        let detail = "a durable object of a pool is acknowledged when it is in the logs of its \
+                      nodes: leave ack out";
+        return refused(Code::BadRequest, detail);
     }
     let class = match class_of(options) {
         Ok(class) => class,
@@ -202,6 +200,13 @@ fn pool_attributes(
 /// What an object of a pool is to survive.
 fn class_of(options: &PutOptions) -> std::result::Result<Durability, &'static str> {
     let class = match (options.storage, options.policy) {
+        (None | Some(Durability::Durable), Policy::Keep) if is_durable(options) => {
+            Durability::Durable
+        }
+        _ if options.durable => {
+            return Err("a durable object is kept, and its storage is durable: leave storage and \
+                        policy out, or leave durable out");
+        }
         (Some(Durability::Cache), _) | (None, Policy::Cache) => Durability::Cache,
         (Some(_), Policy::Cache) => {
             return Err("an object with policy cache may be evicted: its storage is cache");
@@ -291,6 +296,12 @@ fn unsupported_in_a_pool(options: &PutOptions) -> Option<&'static str> {
     if options.replace {
         return Some("an object of a pool cannot be replaced: delete the old one first");
     }
+    if is_durable(options) && !options.members.is_empty() {
+        return Some(
+            "a composite of a pool cannot be durable yet: put the value as one object, or leave \
+             durable out",
+        );
+    }
     if options.owned {
         return Some(
             "an object of a pool does not say that it is owned: put the object that it is a member \
@@ -311,7 +322,8 @@ fn attributes(
     pool: Option<PoolAttributes>,
 ) -> Result<Vec<u8>> {
     let PutOptions { name, ttl, members, .. } = options;
-    let durable = is_durable(options);
+    // The class of an object of a pool says so.
+    let durable = is_durable(options) && pool.is_none();
     if name.is_none() && ttl.is_none() && members.is_empty() && pool.is_none() && !durable {
         return Ok(Vec::new());
     }
@@ -448,6 +460,44 @@ mod tests {
     }
 
     #[test]
+    fn a_durable_object_of_a_pool_says_so_in_its_class_and_is_waited_for() {
+        let named = PutOptions { name: Name::new("", "@prod:x").ok(), ..PutOptions::default() };
+        let unnamed = PutOptions { pool: true, ..PutOptions::default() };
+        for (options, copies) in [(named, (2, 1)), (unnamed, (1, 1))] {
+            let is_named = options.name.is_some();
+            let by_storage = Some(Durability::Durable);
+            for options in [
+                PutOptions { durable: true, ..options.clone() },
+                PutOptions { storage: by_storage, ..options.clone() },
+                PutOptions { durable: true, storage: by_storage, ..options.clone() },
+            ] {
+                let plan = Plan::new("putting", 1, &options).unwrap();
+                let attributes = Attributes::decode(&plan.attributes).unwrap();
+                let pool = attributes.pool.unwrap();
+                assert_eq!((pool.copies, pool.copies_min), copies);
+                assert_eq!(pool.class, Durability::Durable);
+                assert!(!attributes.durable && !plan.durable, "the pool decides");
+                assert_eq!(plan.settles, !is_named, "the seal of one with a name is answered then");
+            }
+            let durable = PutOptions { durable: true, ..options.clone() };
+            let member = ObjectId::pooled([1; 12], Some(3));
+            let refused = [
+                (PutOptions { ack: Some(Ack::Local), ..durable.clone() }, Code::BadRequest),
+                (PutOptions { policy: Policy::Cache, ..durable.clone() }, Code::BadRequest),
+                (
+                    PutOptions { storage: Some(Durability::Memory), ..durable.clone() },
+                    Code::BadRequest,
+                ),
+                (PutOptions { members: vec![member], ..durable }, Code::Unsupported),
+            ];
+            for (options, code) in refused {
+                let error = Plan::new("putting", 1, &options).unwrap_err();
+                assert_eq!(error.code(), code, "{options:?}");
+            }
+        }
+    }
+
+    #[test]
     fn a_cache_has_one_copy_on_its_node() {
         let cache = PutOptions { storage: Some(Durability::Cache), ..PutOptions::default() };
         let named = PutOptions { name: Name::new("", "@prod:x").ok(), ..cache.clone() };
@@ -466,7 +516,7 @@ mod tests {
             (PutOptions { placement: spread, ..named.clone() }, Code::BadRequest),
             (cache, Code::BadRequest),
             (PutOptions { storage: memory, ..by_policy }, Code::BadRequest),
-            (PutOptions { storage: Some(Durability::Durable), ..named }, Code::Unsupported),
+            (PutOptions { durable: true, ..named }, Code::BadRequest),
         ];
         for (options, code) in refused {
             let error = Plan::new("putting", 1, &options).unwrap_err();

@@ -6,13 +6,21 @@
 
 use std::collections::BTreeMap;
 
-use crate::limits::{ACTING_MAX, ADDRESSES_MAX, GROUPS, MAP_BYTES_MAX, NODES_MAX};
+use crate::limits::{ACTING_MAX, ADDRESSES_MAX, GROUPS, MAP_BYTES_MAX, NODES_MAX, WEIGHT_MAX};
 use crate::map::{BadMap, Group, Map};
-use crate::node::{BadMember, Epoch, Member, Node, NodeState, NodeUuid, ProtocolRange, Slot};
+use crate::node::{
+    BadMember, Epoch, Member, Node, NodeLog, NodeState, NodeUuid, ProtocolRange, Slot,
+};
 
 const MAP_MAGIC: [u8; 6] = *b"PLSMAP";
 const MEMBER_MAGIC: [u8; 6] = *b"PLSMEM";
 const VERSION: u16 = 1;
+
+/// The bits of the weight of a node that has a log, and of one whose log has failed. Earlier builds
+/// refuse them as a weight that is too large.
+const HAS_LOG: u32 = 1 << 31;
+const LOG_FAILED: u32 = 1 << 30;
+const _: () = assert!(WEIGHT_MAX < LOG_FAILED);
 
 /// Why bytes are not a map or a member.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -142,7 +150,12 @@ fn put_member(out: &mut Vec<u8>, member: &Member) {
     out.extend_from_slice(&member.uuid.0);
     out.extend_from_slice(&member.incarnation.to_le_bytes());
     out.extend_from_slice(&member.boot.to_le_bytes());
-    out.extend_from_slice(&member.weight.to_le_bytes());
+    let log = match member.log {
+        NodeLog::Absent => 0,
+        NodeLog::Open => HAS_LOG,
+        NodeLog::Failed => HAS_LOG | LOG_FAILED,
+    };
+    out.extend_from_slice(&(member.weight | log).to_le_bytes());
     out.extend_from_slice(&member.protocol.min.to_le_bytes());
     out.extend_from_slice(&member.protocol.max.to_le_bytes());
     put_string(out, &member.name);
@@ -198,6 +211,12 @@ fn read_member(reader: &mut Reader<'_>) -> Result<Member, BadBytes> {
     let incarnation = reader.u64()?;
     let boot = reader.u64()?;
     let weight = u32::from_le_bytes(reader.array()?);
+    let (weight, log) = match (weight & HAS_LOG != 0, weight & LOG_FAILED != 0) {
+        // Without a log the other bit makes a weight that is refused.
+        (false, _) => (weight, NodeLog::Absent),
+        (true, false) => (weight & !HAS_LOG, NodeLog::Open),
+        (true, true) => (weight & !(HAS_LOG | LOG_FAILED), NodeLog::Failed),
+    };
     let protocol = ProtocolRange { min: reader.u16()?, max: reader.u16()? };
     let name = reader.string()?;
     let zone = reader.string()?;
@@ -206,7 +225,7 @@ fn read_member(reader: &mut Reader<'_>) -> Result<Member, BadBytes> {
         return Err(BadMember::Addresses { found: count }.into());
     }
     let addresses = (0..count).map(|_| reader.string()).collect::<Result<_, _>>()?;
-    Ok(Member { uuid, name, incarnation, boot, addresses, zone, weight, protocol })
+    Ok(Member { uuid, name, incarnation, boot, addresses, zone, weight, log, protocol })
 }
 
 fn read_group(reader: &mut Reader<'_>) -> Result<Group, BadBytes> {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::limits::GROUPS;
 use crate::map::{Group, Map};
-use crate::node::{Epoch, Member, Node, NodeState, NodeUuid, ProtocolRange, Slot};
+use crate::node::{Epoch, Member, Node, NodeLog, NodeState, NodeUuid, ProtocolRange, Slot};
 
 /// The member with this number, in a zone of its own.
 pub(crate) fn member(number: u16) -> Member {
@@ -23,6 +23,7 @@ pub(crate) fn member_in(number: u16, zone: &str) -> Member {
         addresses: vec![format!("10.0.{}.{}:7411", number / 256, number % 256)],
         zone: zone.to_owned(),
         weight: 100,
+        log: NodeLog::Absent,
         protocol: ProtocolRange { min: 1, max: 2 },
     }
 }

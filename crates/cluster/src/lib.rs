@@ -55,6 +55,7 @@
 //!     addresses: vec![format!("10.0.0.{number}:7411")],
 //!     zone: format!("rack-{number}"),
 //!     weight: 64,
+//!     log: plasmon_cluster::NodeLog::Absent,
 //!     protocol: ProtocolRange { min: 1, max: 1 },
 //! };
 //! let mut members = vec![member(1), member(2), member(3)];
@@ -101,5 +102,5 @@ pub use drain::{DrainReport, Left};
 pub use fence::{Reach, ReachReport};
 pub use leader::Leader;
 pub use map::{Group, GroupNo, Map};
-pub use node::{Epoch, Member, Node, NodeState, NodeUuid, ProtocolRange, Slot};
+pub use node::{Epoch, Member, Node, NodeLog, NodeState, NodeUuid, ProtocolRange, Slot};
 pub use suspicion::{Suspect, Suspicion};

@@ -62,6 +62,17 @@ pub struct ProtocolRange {
     pub max: u16,
 }
 
+/// The log for durable objects of a node's store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NodeLog {
+    /// There is none.
+    Absent,
+    /// It takes objects.
+    Open,
+    /// It takes nothing any more. What it had may be there again when the node is started again.
+    Failed,
+}
+
 /// What a node says of itself: the value of its key in etcd, which lives as long as its lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
@@ -80,6 +91,8 @@ pub struct Member {
     pub zone: String,
     /// Its share of groups and copies, relative to the other nodes; with 0 it has neither.
     pub weight: u32,
+    /// The log of its store. Without one that is open it keeps no durable objects.
+    pub log: NodeLog,
     /// The versions of the protocol that it speaks.
     pub protocol: ProtocolRange,
 }

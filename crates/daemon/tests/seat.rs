@@ -120,7 +120,11 @@ fn attributes(name: &Name) -> Attributes {
 
 /// Creates an object of the pool and asks for its seal.
 fn begin_put(client: &mut Client, name: &Name, data: &[u8]) -> u64 {
-    let encoded = attributes(name).encode();
+    begin_put_with(client, name, data, &attributes(name))
+}
+
+fn begin_put_with(client: &mut Client, name: &Name, data: &[u8], attributes: &Attributes) -> u64 {
+    let encoded = attributes.encode();
     let sizes = Sizes { data: data.len() as u64, metadata: 0, attributes: encoded.len() as u64 };
     let (id, traits) = (name.id(), Traits::default());
     let wanted = Request::Create { id, sizes, traits, strict: false };
@@ -206,6 +210,54 @@ fn a_killed_daemon_shows_its_copies_again_when_its_pool_daemon_is_back() {
     again.tell(Told::Vouch { ms: 60_000 });
     assert_eq!(reply_to(&mut reader, waiting), Reply::States(vec![ObjectState::Sealed]));
     assert_eq!(reader.read(&id).unwrap(), b"outlives the daemon");
+    desk.stop();
+}
+
+/// A durable object goes to the log when the pool daemon says so. The next store tells it with its
+/// birth, and shows it when the pool daemon says so. What was deleted elsewhere is remembered, too.
+#[test]
+fn durable_copies_and_tombstones_are_told_by_the_next_store() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    let flags = [POOL, &["--durable-dir", log.to_str().unwrap()]].concat();
+    let start = || launch(tempfile::tempdir().unwrap(), &flags, Path::new("/nonexistent/poold"));
+    let desk = start();
+    let mut agent = Agent::of(&desk, 0);
+    agent.tell(Told::Vouch { ms: 60_000 });
+    let name = Name::new("", "@prod:sales").unwrap();
+    let (id, data) = (name.id(), pattern(1, 3 << 20));
+    let of_name = attributes(&name);
+    let class = Durability::Durable;
+    let pool = of_name.pool.map(|pool| PoolAttributes { class, ..pool });
+    let durable = Attributes { pool, ..of_name };
+    let mut client = desk.client();
+    let sealing = begin_put_with(&mut client, &name, &data, &durable);
+    let Call::Commit { content, .. } = agent.next_call() else { panic!("a commit") };
+    assert!(content.durable.is_some());
+    let birth = agent.birth();
+    agent.tell(Told::Log { id, birth });
+    assert_eq!(agent.next_call(), Call::Logged { id, birth });
+    agent.tell(Told::Committed { id, serial: SERIAL, result: Ok(()) });
+    assert_eq!(reply_to(&mut client, sealing), Reply::Done);
+    let ended = Birth { serial: 7, ..birth };
+    agent.tell(Told::AddTombstone { id, birth: ended });
+    assert_eq!(agent.next_call(), Call::TombstoneAdded { id, birth: ended });
+    desk.stop();
+
+    let desk = start();
+    let mut agent = Agent::of(&desk, 0);
+    assert!(!agent.client.shared().welcome.log_closed);
+    let (visible, kept, logged) = (false, true, true);
+    assert_eq!(agent.next_call(), Call::Has { id, birth, content, visible, kept, logged });
+    assert_eq!(agent.next_call(), Call::TombstoneAdded { id, birth: ended });
+    agent.tell(Told::Vouch { ms: 60_000 });
+    agent.tell(Told::Publish { id, birth });
+    let mut reader = desk.client();
+    let waiting = reader.wait_for(&[id]);
+    assert_eq!(reply_to(&mut reader, waiting), Reply::States(vec![ObjectState::Sealed]));
+    assert!(reader.read(&id).unwrap() == data);
+    agent.tell(Told::Drop { id, birth });
+    assert_eq!(agent.next_call(), Call::Ended { id, birth });
     desk.stop();
 }
 

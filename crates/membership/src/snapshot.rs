@@ -214,6 +214,7 @@ mod tests {
             addresses: vec!["127.0.0.1:1".to_owned()],
             zone: "rack".to_owned(),
             weight: 1,
+            log: plasmon_cluster::NodeLog::Absent,
             protocol: ProtocolRange { min: 1, max: 1 },
         }
     }

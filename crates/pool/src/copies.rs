@@ -10,6 +10,7 @@ use plasmon_proto::pool::Keeping;
 use crate::event::Told;
 use crate::outbox::Outbox;
 use crate::record::{Birth, Content};
+use crate::view::View;
 
 /// A copy.
 #[derive(Clone, Copy, Debug)]
@@ -20,6 +21,15 @@ pub(crate) struct Copy {
     pub(crate) visible: bool,
     /// Whether the store is known never to evict it.
     pub(crate) kept: bool,
+    /// Whether the log of the store has it.
+    pub(crate) logged: bool,
+}
+
+impl Copy {
+    /// Whether it is here for as long as the pool wants it: one that is to be in the log is there.
+    pub(crate) fn is_lasting(&self, view: &View) -> bool {
+        self.kept && (self.logged || !view.logs(self.birth, &self.content))
+    }
 }
 
 /// The copies of this node.
@@ -83,10 +93,10 @@ impl Copies {
 
     /// The copy that a commit is about. One that is asked for again may have succeeded before.
     pub(crate) fn committing(&mut self, id: ObjectId, birth: Birth, content: Content) {
-        let before = self.of(&id, birth).map(|copy| (copy.visible, copy.kept));
-        let (was_visible, kept) = before.unwrap_or_default();
+        let before = self.of(&id, birth).map(|copy| (copy.visible, copy.kept, copy.logged));
+        let (was_visible, kept, logged) = before.unwrap_or_default();
         let visible = id.home().is_some() || was_visible;
-        self.insert(id, Copy { birth, content, visible, kept });
+        self.insert(id, Copy { birth, content, visible, kept, logged });
     }
 
     /// The commit of what was put here has succeeded. The store keeps it until it is told
@@ -158,10 +168,16 @@ impl Copies {
         copy.map(|copy| copy.kept = true).is_some()
     }
 
-    /// The store may evict a copy; whether it is here.
+    /// The log has a copy, which the store never evicts; whether it is here.
+    pub(crate) fn logged(&mut self, id: &ObjectId, birth: Birth) -> bool {
+        let copy = self.by_id.get_mut(id).filter(|copy| copy.birth == birth);
+        copy.map(|copy| (copy.kept, copy.logged) = (true, true)).is_some()
+    }
+
+    /// The store may evict a copy, and its log forgets it; whether it is here.
     pub(crate) fn release(&mut self, id: &ObjectId, birth: Birth) -> bool {
         let copy = self.by_id.get_mut(id).filter(|copy| copy.birth == birth);
-        copy.map(|copy| copy.kept = false).is_some()
+        copy.map(|copy| (copy.kept, copy.logged) = (false, false)).is_some()
     }
 
     /// A node gets a copy from its home.

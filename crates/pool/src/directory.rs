@@ -15,6 +15,7 @@ mod inventory;
 mod kept;
 mod led;
 mod repair;
+mod tombstones;
 mod verify;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,7 +26,7 @@ use plasmon_proto::ObjectId;
 use crate::event::Effect;
 use crate::limits::{EARLY_MS, INVENTORY_ENTRIES_MAX, RETRY_MS};
 use crate::message::{CopyEntry, Message, QuestionNo};
-use crate::record::State;
+use crate::record::{Birth, State};
 use crate::time::{Mono, Timers};
 use crate::view::Context;
 
@@ -138,6 +139,7 @@ impl Directory {
                 !slots.is_empty()
             });
             led.early.look(cx);
+            led.note_failed_logs(cx);
             ids.extend(led.busy());
             for (id, stored) in &led.kept.records {
                 let record = &stored.record;
@@ -361,6 +363,22 @@ impl Directory {
         }
     }
 
+    /// The log of this node notes that an incarnation was deleted.
+    pub(crate) fn tombstone_added(&mut self, cx: &mut Context<'_>, id: ObjectId, birth: Birth) {
+        tombstones::recorded(&self.kept, cx, id, birth);
+        self.advance(cx, id);
+    }
+
+    /// That need not be noted any more, unless this node still has the record that says it.
+    pub(crate) fn remove_tombstone(&mut self, cx: &mut Context<'_>, id: ObjectId, birth: Birth) {
+        let no = Map::group_of(&id);
+        let led = self.led.get(&no).map(|led| &led.kept);
+        let mut kept = led.into_iter().chain(self.kept.get(&no));
+        if !kept.any(|kept| tombstones::is_wanted(kept, &id, birth)) {
+            tombstones::remove(cx, id, birth);
+        }
+    }
+
     fn go_on_verifying(&mut self, cx: &mut Context<'_>) {
         if self.verification.go_on(&mut self.led, cx) {
             self.rounds.set(Round::Groups, cx.now);
@@ -372,11 +390,11 @@ impl Directory {
         match message {
             Message::Record { since, id, version, record } => {
                 let no = Map::group_of(&id);
-                let Some(kept) = self.kept.get_mut(&no).filter(|kept| kept.since == since) else {
-                    return;
-                };
-                if cx.view.group(no).primary() == Some(from) {
-                    kept.update(id, version, record);
+                let is_since = self.kept.get(&no).is_some_and(|kept| kept.since == since);
+                if is_since
+                    && cx.view.group(no).primary() == Some(from)
+                    && tombstones::update(&mut self.kept, cx, no, (id, version, record))
+                {
                     cx.send(from, Message::Recorded { since, id, version });
                 }
             }

@@ -70,13 +70,16 @@
 //!   between [`Effect::Accept`] and [`Effect::Refuse`]; a transfer that was refused puts no byte
 //!   into its landing any more. [`Effect::Seal`] or [`Effect::Abandon`] ends a landing.
 //!   A sealed one is answered with [`Event::CopySealed`]: only then the node says that it has it.
+//! * *The log.* Of a durable object a node that has a log, as its member says, holds a copy when
+//!   [`Told::Log`] is answered with [`Call::Logged`]. [`Told::AddTombstone`] has the log note that
+//!   an object has ended; its tombstones are told at the start, too ([`Call::TombstoneAdded`]).
+//!   That a copy is gone ([`Call::Ended`]) is said when it is gone from the log.
 //! * *Serving.* [`Effect::Serve`] pins the copy until [`Effect::EndServe`]. Of a copy that is not
 //!   there any more [`Event::Fetched`] says so, and the receiver asks another node at once. Parts
 //!   of many objects are put together ([`Effect::Gather`]), and pin nothing after that.
 //!
 //! Deliberately absent: names, which the stores alone know (a listing asks all of them,
-//! `listing.rs`), durable copies, bytes inside control messages, several
-//! sources for one transfer at a time.
+//! `listing.rs`), bytes inside control messages, several sources for one transfer at a time.
 //!
 //! ```
 //! use plasmon_cluster::Slot;

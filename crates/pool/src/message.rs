@@ -27,7 +27,7 @@ use crate::record::{Birth, Content, Place, Record, Version, is_copies};
 use crate::tally::Tally;
 
 /// The versions of the protocol between nodes that this code speaks.
-pub const PROTOCOL: ProtocolRange = ProtocolRange { min: 4, max: 4 };
+pub const PROTOCOL: ProtocolRange = ProtocolRange { min: 5, max: 5 };
 
 /// Some messages of one node to another, in order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,6 +77,8 @@ pub enum CommitOutcome {
     Waiting,
     /// The same, and bytes of the copies that it waits for came a moment ago.
     Moving,
+    /// Fewer nodes that have a log are live than the copies that a durable object needs at least.
+    NotEnoughLogs,
 }
 
 /// What the directory answers about an id.
@@ -104,9 +106,9 @@ pub enum Answer {
 /// How a holder answers [`Message::Hold`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum HoldOutcome {
-    /// It has the object and keeps it.
+    /// It has the object and keeps it; a durable one is in its log.
     Held,
-    /// It has no room.
+    /// It has no room, in its memory or in its log.
     NoRoom,
     /// It does not have it, and was not asked to get it.
     Absent,
@@ -118,6 +120,10 @@ pub enum HoldOutcome {
     Arriving,
     /// Said without having been asked: it holds a copy that its clients cannot see.
     Hidden,
+    /// It has the object, and its log takes nothing.
+    NoLog,
+    /// It has the object and keeps it; a durable one is not in its log.
+    Unlogged,
 }
 
 /// A copy as its node describes it.
@@ -131,7 +137,7 @@ pub struct CopyEntry {
     pub content: Content,
     /// What the node knows of it.
     pub standing: Standing,
-    /// Whether its store is known never to evict it.
+    /// Whether its store is known never to evict it, and has a durable one in its log.
     pub kept: bool,
 }
 
@@ -146,6 +152,8 @@ pub enum Standing {
     Unanswered,
     /// It is on its way here.
     Arriving,
+    /// It is no copy: the log of the node has noted that this incarnation was deleted.
+    Dead,
 }
 
 /// Why a holder does not serve a transfer.
@@ -537,6 +545,14 @@ pub enum Message {
         /// The objects.
         ids: Vec<ObjectId>,
     },
+    /// Primary to a node that said [`Standing::Dead`]: no node has a copy of this incarnation any
+    /// more, or it exists; your log need not note its end.
+    RemoveTombstone {
+        /// The object.
+        id: ObjectId,
+        /// Its incarnation.
+        birth: Birth,
+    },
 }
 
 /// Why bytes are not an envelope.
@@ -661,6 +677,7 @@ impl Message {
             | Self::Drop { .. }
             | Self::Gone { .. }
             | Self::Noted { .. }
+            | Self::RemoveTombstone { .. }
             | Self::Open { .. }
             | Self::ReadRefused { .. }
             | Self::EndRead { .. }

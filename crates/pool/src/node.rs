@@ -80,6 +80,7 @@ mod checksums;
 mod creations;
 mod demotions;
 mod drains;
+mod durable;
 mod gathers;
 mod listings;
 mod messages;
@@ -350,13 +351,23 @@ impl Node {
             Call::Kept { id, birth } if self.copies.keep(&id, birth) => {
                 self.send_held(now, id, birth, HoldOutcome::Held);
             }
+            Call::Logged { id, birth } if self.copies.logged(&id, birth) => {
+                self.send_held(now, id, birth, HoldOutcome::Held);
+            }
+            Call::NotLogged { id, birth, is_full } => self.not_logged(now, (id, birth), is_full),
+            Call::TombstoneAdded { id, birth } => {
+                self.view.add_tombstone(id, birth);
+                self.directory.tombstone_added(context!(self, now), id, birth);
+            }
+            Call::TombstoneRemoved { id, birth } => self.view.remove_tombstone(&id, birth),
             // Of an object with a home that the directory may not know the store tells the commit.
-            Call::Has { id, birth, content, visible, kept } => {
-                self.copies.insert(id, Copy { birth, content, visible, kept });
+            Call::Has { id, birth, content, visible, kept, logged } => {
+                self.copies.insert(id, Copy { birth, content, visible, kept, logged });
             }
             Call::Verify { id, number } => self.verify(now, id, number),
             // The daemon that drives this node gives it maps only after the end of the inventory.
-            Call::Kept { .. } | Call::InventoryEnd => {}
+            // That its log has failed the others see in the map.
+            Call::LogFailed | Call::Kept { .. } | Call::Logged { .. } | Call::InventoryEnd => {}
         }
     }
 
@@ -388,7 +399,8 @@ impl Node {
         let Wish { id, birth, content, visible, hold, .. } = wish;
         match ended {
             Ended::Sealed => {
-                self.copies.seal(id, Copy { birth, content, visible, kept: hold });
+                let (kept, logged) = (hold, false);
+                self.copies.seal(id, Copy { birth, content, visible, kept, logged });
                 self.lookups.arrived(id);
                 if !hold && id.home().is_some() {
                     // The directory does not know of what was opened at its home.
@@ -407,14 +419,17 @@ impl Node {
     }
 
     /// The store has sealed a copy. Before that it could have ended without it, so a primary that
-    /// asked for the copy is told now.
+    /// asked for the copy is told now, or when a durable one is in the log.
     fn copy_sealed(&mut self, now: Mono, id: ObjectId, birth: Birth) {
-        if self.copies.sealed(&id, birth).is_some_and(|copy| copy.kept) {
-            self.send_held(now, id, birth, HoldOutcome::Held);
+        let Some(copy) = self.copies.sealed(&id, birth).filter(|copy| copy.kept) else { return };
+        match self.view.logs(birth, &copy.content) {
+            true => self.out.tell(Told::Log { id, birth }),
+            false => self.send_held(now, id, birth, HoldOutcome::Held),
         }
     }
 
     fn send_held(&mut self, now: Mono, id: ObjectId, birth: Birth, outcome: HoldOutcome) {
+        let outcome = self.as_logged(&id, birth, outcome);
         context!(self, now).send_to_primary(&id, Message::Held { id, birth, outcome });
     }
 
@@ -460,14 +475,15 @@ impl Node {
     /// A primary asks for the copies in its groups. What an earlier primary found is not believed
     /// any more, since the map of the question is known here.
     fn survey(&mut self, now: Mono, from: Slot, groups: &[(GroupNo, Epoch)]) {
-        let entries = survey::entries(&self.copies, &self.pulls, &self.requests);
+        let entries = survey::entries(&self.view, &self.copies, &self.pulls, &self.requests)
+            .chain(survey::tombstones(&self.view));
         survey::answer(context!(self, now), from, groups, entries);
     }
 
     /// What this node would tell a primary of its copies.
     #[cfg(test)]
     pub(crate) fn inventory(&self) -> impl Iterator<Item = crate::message::CopyEntry> + '_ {
-        survey::entries(&self.copies, &self.pulls, &self.requests)
+        survey::entries(&self.view, &self.copies, &self.pulls, &self.requests)
     }
 
     /// Whether nothing is under way for the clients of this node or of others.

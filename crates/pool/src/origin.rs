@@ -262,6 +262,7 @@ impl Requests {
             }
             CommitOutcome::Exists => Err(Refusal::Exists),
             CommitOutcome::NotEnoughNodes => Err(Refusal::NotEnoughNodes),
+            CommitOutcome::NotEnoughLogs => Err(Refusal::NotEnoughLogs),
             CommitOutcome::StoreFull => Err(Refusal::StoreFull),
             CommitOutcome::InUse(slot) => {
                 let (since, _) = *commit.in_use.get_or_insert((cx.now, slot));

@@ -130,7 +130,7 @@ mod tests {
         assert!(serves.is_idle(), "there is no copy");
         let Read { id, birth, .. } = read(0);
         let content = Content { data_bytes: INLINE_BYTES_MAX + 1, ..Content::default() };
-        copies.insert(id, Copy { birth, content, visible: true, kept: true });
+        copies.insert(id, Copy { birth, content, visible: true, kept: true, logged: false });
         for number in 0..=SERVES_PER_OBJECT_MAX as u64 {
             serves.read(cx, &copies, Slot(1), read(number));
         }
@@ -153,7 +153,7 @@ mod tests {
         let cx = &mut Context { now: Mono(0), view: &view, out: &mut out };
         let Read { transfer, id, birth, .. } = read(0);
         let content = Content { data_bytes: INLINE_BYTES_MAX + 1, ..Content::default() };
-        copies.insert(id, Copy { birth, content, visible: true, kept: true });
+        copies.insert(id, Copy { birth, content, visible: true, kept: true, logged: false });
         serves.read(cx, &copies, Slot(1), read(0));
         serves.fetched(cx, (Slot(1), transfer), None);
         assert!(serves.is_idle());
@@ -169,7 +169,7 @@ mod tests {
         let cx = &mut Context { now: Mono(0), view: &view, out: &mut out };
         let Read { id, birth, .. } = read(0);
         let content = Content { data_bytes: 1 << 20, metadata_bytes: 5, ..Content::default() };
-        copies.insert(id, Copy { birth, content, visible: true, kept: true });
+        copies.insert(id, Copy { birth, content, visible: true, kept: true, logged: false });
         let end = (1 << 20) + 5;
         let mut asked = 0;
         let mut ask = |spans: &[(u64, u64)]| {
@@ -197,7 +197,7 @@ mod tests {
         let cx = &mut Context { now: Mono(0), view: &view, out: &mut out };
         let Read { id, birth, .. } = read(0);
         let content = Content { data_bytes: INLINE_BYTES_MAX, ..Content::default() };
-        copies.insert(id, Copy { birth, content, visible: true, kept: true });
+        copies.insert(id, Copy { birth, content, visible: true, kept: true, logged: false });
         for number in 0..3 {
             serves.read(cx, &copies, Slot(1), read(number));
         }

@@ -9,10 +9,12 @@ use crate::limits::INVENTORY_ENTRIES_MAX;
 use crate::message::{CopyEntry, Message, Standing};
 use crate::origin::Requests;
 use crate::pull::{Pulls, Wish};
-use crate::view::Context;
+use crate::record::Content;
+use crate::view::{Context, View};
 
 /// The copies of a node, and those that are on their way to it.
 pub(crate) fn entries<'a>(
+    view: &'a View,
     copies: &'a Copies,
     pulls: &'a Pulls,
     requests: &'a Requests,
@@ -23,7 +25,8 @@ pub(crate) fn entries<'a>(
         CopyEntry { id, birth, content, standing: Standing::Arriving, kept }
     });
     let copies = copies.iter().map(move |(id, copy)| {
-        let Copy { birth, content, visible, kept } = *copy;
+        let Copy { birth, content, visible, .. } = *copy;
+        let kept = copy.is_lasting(view);
         // Clients see a free id after it was committed alone, if the answer is here or not.
         let is_seen = visible && id.home().is_none();
         let standing = match (requests.has_commit(id), visible) {
@@ -35,6 +38,13 @@ pub(crate) fn entries<'a>(
         CopyEntry { id: *id, birth, content, standing, kept }
     });
     copies.chain(pulls)
+}
+
+/// The tombstones in the log of the node.
+pub(crate) fn tombstones(view: &View) -> impl Iterator<Item = CopyEntry> + '_ {
+    let content = Content::default();
+    let (standing, kept) = (Standing::Dead, false);
+    view.tombstones().map(move |(id, birth)| CopyEntry { id, birth, content, standing, kept })
 }
 
 /// Answers a primary. What an earlier one asked is not answered.
@@ -99,7 +109,7 @@ mod tests {
     use plasmon_proto::ObjectId;
 
     use super::*;
-    use crate::record::{Birth, Content};
+    use crate::record::Birth;
 
     fn copy(number: u32) -> CopyEntry {
         let mut identity = [0; 12];

@@ -1,17 +1,18 @@
 //! What a node knows of the pool: the map, its lease and the time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use plasmon_cluster::map::Group;
-use plasmon_cluster::{Epoch, GroupNo, Map, NodeState, Slot};
+use plasmon_cluster::{Epoch, GroupNo, Map, NodeLog, NodeState, Slot};
 use plasmon_proto::ObjectId;
+use plasmon_proto::pool::Keeping;
 
 use crate::config::{Config, Mutation};
 use crate::limits::ISOLATED_MARGIN_MS;
 use crate::message::Message;
 use crate::outbox::Outbox;
-use crate::record::Birth;
+use crate::record::{Birth, Content};
 use crate::time::Mono;
 
 /// The pool as one node sees it.
@@ -28,6 +29,8 @@ pub(crate) struct View {
     down_since: BTreeMap<Slot, Mono>,
     /// Whether a node drains, or shall when it is back.
     has_drains: bool,
+    /// Incarnations whose end the log of this node notes.
+    tombstones: BTreeSet<(ObjectId, Birth)>,
 }
 
 impl View {
@@ -40,6 +43,7 @@ impl View {
             free_bytes: BTreeMap::new(),
             down_since: BTreeMap::new(),
             has_drains: false,
+            tombstones: BTreeSet::new(),
         }
     }
 
@@ -131,6 +135,38 @@ impl View {
     /// weight.
     pub(crate) fn counts(&self, slot: Slot) -> bool {
         self.map.node(slot).is_none_or(|node| !node.drain && node.member.weight > 0)
+    }
+
+    /// Whether a node has a log that takes durable copies.
+    pub(crate) fn has_log(&self, slot: Slot) -> bool {
+        self.map.node(slot).is_some_and(|node| node.member.log == NodeLog::Open)
+    }
+
+    /// Whether a copy that this node keeps is to be in its log. One that does not count anywhere is
+    /// not: of an object that is spread the copy of its creator's node.
+    pub(crate) fn logs(&self, birth: Birth, content: &Content) -> bool {
+        let is_counted = content.keeping != Keeping::Spread || birth.slot != self.me();
+        content.durable.is_some() && is_counted && self.has_log(self.me())
+    }
+
+    /// Whether the log of this node notes the end of an incarnation.
+    pub(crate) fn has_tombstone(&self, id: &ObjectId, birth: Birth) -> bool {
+        self.tombstones.contains(&(*id, birth))
+    }
+
+    /// The ends that it notes.
+    pub(crate) fn tombstones(&self) -> impl Iterator<Item = (ObjectId, Birth)> + '_ {
+        self.tombstones.iter().copied()
+    }
+
+    /// It notes this one, too.
+    pub(crate) fn add_tombstone(&mut self, id: ObjectId, birth: Birth) {
+        self.tombstones.insert((id, birth));
+    }
+
+    /// It does not note this one any more.
+    pub(crate) fn remove_tombstone(&mut self, id: &ObjectId, birth: Birth) {
+        self.tombstones.remove(&(*id, birth));
     }
 
     /// Whether a node drains, or shall when it is back.

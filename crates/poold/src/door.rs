@@ -376,6 +376,7 @@ fn place(node: &Asker, id: ObjectId) -> ObjectPlace {
         copies_min: found.copies_min,
         holders: found.holders.into_iter().map(name).collect(),
         caches: found.caches.into_iter().map(name).collect(),
+        is_durable: found.content.durable.is_some(),
     };
     ObjectPlace { standing, primary: primary.map(name), found: found.map(record) }
 }

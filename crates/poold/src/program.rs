@@ -22,7 +22,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use clap::Parser;
-use plasmon_cluster::ProtocolRange;
+use plasmon_cluster::{NodeLog, ProtocolRange};
 use plasmon_etcd::Options;
 use plasmon_net::handshake::Token;
 use plasmon_pool::message::PROTOCOL;
@@ -42,6 +42,9 @@ const STORE_WITHIN: Duration = Duration::from_secs(10);
 
 /// The pause before the next try.
 const PAUSE: Duration = Duration::from_millis(50);
+
+/// The pause while the log of the store is not open.
+const LOG_PAUSE: Duration = Duration::from_millis(250);
 
 /// The pause after the pool could not be joined.
 const JOIN_PAUSE: Duration = Duration::from_secs(1);
@@ -141,16 +144,34 @@ fn is_passing(error: &Error) -> bool {
     )
 }
 
-/// Connects to the store, which may be starting again. `None` when this process is to end.
+/// Connects to the store, which may be starting again. `None` when this process is to end. A store
+/// whose log is not open is waited for: without it the node would tell the others that it has no
+/// copies which are in the log alone, and what no node has is forgotten.
 fn connect(
     arguments: &Arguments,
     over: &Receiver<Over>,
 ) -> Result<Option<Arc<StoreConnection>>, Error> {
-    let deadline = Deadline::after(STORE_WITHIN);
+    let mut deadline = Deadline::after(STORE_WITHIN);
+    let mut is_said = false;
     loop {
         match StoreConnection::connect(&arguments.socket) {
-            Ok(connection) if connection.store() == arguments.store => return Ok(Some(connection)),
-            Ok(_) => return Err(Error::OtherStore(arguments.socket.clone())),
+            Ok(connection) if connection.store() != arguments.store => {
+                return Err(Error::OtherStore(arguments.socket.clone()));
+            }
+            Ok(connection) if connection.is_log_closed() => {
+                connection.close();
+                if !std::mem::replace(&mut is_said, true) {
+                    tracing::warn!(
+                        "the log of durable objects is not open yet; this node takes part in the \
+                         pool when it is: `plasmon status` says what is wrong with it"
+                    );
+                }
+                if is_signalled(over, LOG_PAUSE) {
+                    return Ok(None);
+                }
+                deadline = Deadline::after(STORE_WITHIN);
+            }
+            Ok(connection) => return Ok(Some(connection)),
             Err(error) if deadline.is_past() => return Err(error.into()),
             Err(_) if is_signalled(over, PAUSE) => return Ok(None),
             Err(_) => {}
@@ -171,13 +192,11 @@ fn is_signalled(over: &Receiver<Over>, time: Duration) -> bool {
     }
 }
 
-/// Is a node of the pool until something ends that.
-fn take_part(
+/// How this node takes part, and what it is.
+fn settings_of(
     arguments: &Arguments,
-    connection: &Arc<StoreConnection>,
-    sender: &Sender<Over>,
-    over: &Receiver<Over>,
-) -> Result<Over, Error> {
+    connection: &StoreConnection,
+) -> Result<(Settings, Identity), Error> {
     let etcd = Options::new(arguments.cluster.hosts.clone());
     let folder = match &arguments.pool_folder {
         Some(folder) => folder.clone(),
@@ -206,6 +225,7 @@ fn take_part(
             addresses,
             zone: arguments.pool_zone.clone(),
             weight: arguments.pool_weight,
+            log: if connection.has_log() { NodeLog::Open } else { NodeLog::Absent },
             protocol: ProtocolRange { min: PROTOCOL.min, max: PROTOCOL.max },
         },
         listen,
@@ -214,6 +234,17 @@ fn take_part(
         movers: movers(arguments.pool_movers),
         suspect_ms: arguments.pool_suspect_ms,
     };
+    Ok((settings, identity))
+}
+
+/// Is a node of the pool until something ends that.
+fn take_part(
+    arguments: &Arguments,
+    connection: &Arc<StoreConnection>,
+    sender: &Sender<Over>,
+    over: &Receiver<Over>,
+) -> Result<Over, Error> {
+    let (settings, identity) = settings_of(arguments, connection)?;
     let ended = {
         let sender = sender.clone();
         // It fails after the end of the main thread.

@@ -138,6 +138,8 @@ pub enum StoreEvent {
     Adoption(AdoptionCall),
     /// Every copy that was there when the node began has been told.
     Ready,
+    /// Its log for durable objects takes nothing any more.
+    LogFailed,
     /// The memory for a copy, of exactly the bytes of its content; `None` where there is no room.
     Landed(Ticket, Option<BoxedLanding>),
     /// Whether the local object of this id is sealed, or could not be: the answer to
@@ -170,6 +172,7 @@ impl std::fmt::Debug for StoreEvent {
             Self::Call(call) => f.debug_tuple("Call").field(call).finish(),
             Self::Adoption(call) => f.debug_tuple("Adoption").field(call).finish(),
             Self::Ready => f.write_str("Ready"),
+            Self::LogFailed => f.write_str("LogFailed"),
             Self::Sealed(id, is_sealed) => {
                 f.debug_tuple("Sealed").field(id).field(is_sealed).finish()
             }

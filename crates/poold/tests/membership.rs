@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use plasmon_cluster::adoption::Progress;
-use plasmon_cluster::{Epoch, Map, NodeState, ProtocolRange, Slot, Suspect};
+use plasmon_cluster::{Epoch, Map, NodeLog, NodeState, ProtocolRange, Slot, Suspect};
 use plasmon_etcd::{Client, Operation, Options};
 use plasmon_membership::adoption_news::KnownAdoptions;
 use plasmon_membership::adoptions::Adoption;
@@ -59,6 +59,7 @@ impl Node {
             addresses: vec!["127.0.0.1:1".to_owned()],
             zone: String::new(),
             weight: 1,
+            log: NodeLog::Open,
             protocol: ProtocolRange { min: 1, max: 1 },
         };
         let (sender, events) = channel();
@@ -174,6 +175,28 @@ impl Node {
 
 fn folders(count: usize) -> Vec<TempDir> {
     (0..count).map(|_| tempfile::tempdir().unwrap()).collect()
+}
+
+#[test]
+fn a_log_that_fails_is_in_the_map_and_its_node_keeps_its_lease() {
+    let Some(etcd) = Etcd::start() else { return };
+    let folders = folders(2);
+    let mut one = Node::start(&etcd, folders[0].path(), "one");
+    let mut two = Node::start(&etcd, folders[1].path(), "two");
+    one.joined();
+    two.joined();
+    two.membership.log_failed();
+    let uuid = two.membership.uuid();
+    let since = |node: &Node| node.map.slot_of(uuid).map(|slot| node.map.node(slot).unwrap().since);
+    one.until("both are in the map", |node| since(node).is_some());
+    let before = since(&one);
+    one.until("the map says that the log has failed", |node| {
+        let slot = node.map.slot_of(uuid);
+        let found = slot.and_then(|slot| node.map.node(slot));
+        found.is_some_and(|found| found.is_live() && found.member.log == NodeLog::Failed)
+    });
+    assert_eq!(since(&one), before, "it did not start again");
+    two.joined();
 }
 
 #[test]

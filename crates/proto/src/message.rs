@@ -540,6 +540,8 @@ pub struct Welcome {
     pub capacity_bytes: u64,
     /// Whether the store has a log for durable objects.
     pub durable: bool,
+    /// Whether that log is not open yet, so that what is in it is not known.
+    pub log_closed: bool,
     /// The index table sent along.
     pub index: IndexTable,
 }

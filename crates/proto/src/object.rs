@@ -138,7 +138,7 @@ pub struct Attributes {
     #[serde(skip)]
     pub pool: Option<PoolAttributes>,
     /// Whether it is in the store's log before it is seen, and outlives the machine's power. Stored
-    /// as a trailer that only such objects have.
+    /// as a trailer that only such objects have. Of an object in a pool its class says so instead.
     #[serde(skip)]
     pub durable: bool,
 }
@@ -192,6 +192,11 @@ impl PoolAttributes {
             (_, CopyPlacement::Local) => Keeping::Local,
             (_, CopyPlacement::Spread) => Keeping::Spread,
         }
+    }
+
+    /// Whether the copies that count are in the logs of their nodes.
+    pub fn is_durable(&self) -> bool {
+        self.class == Durability::Durable
     }
 
     fn trailer(&self) -> u8 {
@@ -288,6 +293,11 @@ impl Attributes {
     pub fn is_empty(&self) -> bool {
         let Self { name, ttl_ms, members, pool, durable } = self;
         name.is_none() && ttl_ms.is_none() && members.is_empty() && pool.is_none() && !durable
+    }
+
+    /// Whether it is to outlive the machine's power, alone or in a pool.
+    pub fn is_durable(&self) -> bool {
+        self.durable || self.pool.is_some_and(|pool| pool.is_durable())
     }
 
     /// The attributes of a copy of this object on another node, which say where it was made. What

@@ -215,6 +215,7 @@ mod tests {
             tag: 9,
             table_crc: 7,
             keeping: Keeping::Spread,
+            durable: None,
         };
         let read = ReadRequest {
             id,
@@ -237,7 +238,7 @@ mod tests {
         let parts = Parts { object: Some(id), birth, content };
         let failed = |failure| Reply::Read(ReadReply::Failed(failure));
         let replies = [
-            (Reply::Read(ReadReply::Parts(parts)), format!("050001{text}020304050608090701")),
+            (Reply::Read(ReadReply::Parts(parts)), format!("050001{text}02030405060809070100")),
             (Reply::Read(ReadReply::Here), "0501".to_owned()),
             (failed(ReadFailure::Beyond { data_bytes: 300 }), "050205ac02".to_owned()),
             (failed(ReadFailure::Busy), "050206".to_owned()),

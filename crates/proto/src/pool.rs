@@ -86,6 +86,18 @@ pub struct Content {
     pub table_crc: u32,
     /// Which of its copies count.
     pub keeping: Keeping,
+    /// Of a durable object, whose copies count only when they are in the logs of their nodes: how
+    /// many its creator asked for. So every copy in a log says it.
+    pub durable: Option<WantedCopies>,
+}
+
+/// How many nodes shall keep a copy of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct WantedCopies {
+    /// So many.
+    pub copies: u8,
+    /// At least so many before it is acknowledged.
+    pub copies_min: u8,
 }
 
 /// Which copies of an object count as those that were asked for, as its creator said once.
@@ -197,6 +209,8 @@ pub enum Call {
         visible: bool,
         /// Whether it is never evicted. A restart forgets that of a copy that came as a cached one.
         kept: bool,
+        /// Whether it is in the log of this store.
+        logged: bool,
     },
     /// Every copy that was here when the pool daemon took the seat has been told, and what clients
     /// wait for. Before this it answers other nodes nothing: it would miss copies, and end those
@@ -231,6 +245,41 @@ pub enum Call {
         /// The number of the call; calls are numbered in order.
         number: u64,
     },
+    /// A local copy is in the log of this store, and is never evicted; the answer to
+    /// [`Told::Log`].
+    Logged {
+        /// The object.
+        id: ObjectId,
+        /// Its incarnation.
+        birth: Birth,
+    },
+    /// The log does not take a copy, which is as it was; the answer to [`Told::Log`].
+    NotLogged {
+        /// The object.
+        id: ObjectId,
+        /// Its incarnation.
+        birth: Birth,
+        /// Whether the log has no room for it. Else there is no log, or it takes nothing at all.
+        is_full: bool,
+    },
+    /// The log of this store notes that an incarnation was deleted: it has since before the pool
+    /// daemon took the seat, or this answers [`Told::AddTombstone`].
+    TombstoneAdded {
+        /// The object.
+        id: ObjectId,
+        /// Its incarnation.
+        birth: Birth,
+    },
+    /// The log does not note that any more, the answer to [`Told::RemoveTombstone`].
+    TombstoneRemoved {
+        /// The object.
+        id: ObjectId,
+        /// Its incarnation.
+        birth: Birth,
+    },
+    /// The log of this store takes nothing any more. What is in it can be read as long as the store
+    /// runs, and what ends does not end there.
+    LogFailed,
 }
 
 /// What became of a sought object.
@@ -262,6 +311,8 @@ pub enum Refusal {
     /// The pool did not answer in time, or other nodes did not reach each other. The commit may
     /// have succeeded or not; the object is gone from here.
     Unreachable,
+    /// Fewer nodes with a log are live than the copies that a durable object needs at least.
+    NotEnoughLogs,
 }
 
 /// What the pool daemon tells the store.
@@ -368,6 +419,29 @@ pub enum Told {
         /// The last call that this is said to; it answers none.
         number: u64,
     },
+    /// Write this copy to the log and never evict it, then say [`Call::Logged`] or
+    /// [`Call::NotLogged`]. One that is in the log is not written again.
+    Log {
+        /// The object.
+        id: ObjectId,
+        /// Its incarnation.
+        birth: Birth,
+    },
+    /// Note in the log that this incarnation was deleted, then say [`Call::TombstoneAdded`]. While
+    /// the log takes nothing this is not answered; it may be said again.
+    AddTombstone {
+        /// The object.
+        id: ObjectId,
+        /// Its incarnation.
+        birth: Birth,
+    },
+    /// That need not be noted any more.
+    RemoveTombstone {
+        /// The object.
+        id: ObjectId,
+        /// Its incarnation.
+        birth: Birth,
+    },
 }
 
 #[cfg(test)]
@@ -405,6 +479,7 @@ pub(crate) mod tests {
             tag: 9,
             table_crc: 7,
             keeping: Keeping::Spread,
+            durable: Some(WantedCopies { copies: 3, copies_min: 2 }),
         }
     }
 
@@ -428,8 +503,10 @@ pub(crate) mod tests {
             tag: !0,
             table_crc: !0,
             keeping: Keeping::Cache,
+            durable: Some(WantedCopies { copies: !0, copies_min: !0 }),
         };
-        let has = Call::Has { id: ID, birth: BIRTH, content, visible: true, kept: true };
+        let (visible, kept, logged) = (true, true, true);
+        let has = Call::Has { id: ID, birth: BIRTH, content, visible, kept, logged };
         let calls = postcard::to_allocvec(&Push::Calls(vec![has; CALLS_MAX])).unwrap();
         let refused = Err(Refusal::InUse(Slot::NONE));
         let told = Told::Committed { id: ID, serial: u64::MAX, result: refused };
@@ -439,74 +516,79 @@ pub(crate) mod tests {
         assert!(told.len() + head <= FRAME_BYTES_MAX, "{}", told.len());
     }
 
+    /// An object as it is in messages, and an incarnation.
+    const ID_BYTES: &str = "070707070707070707070707ffff40706f6f6c00";
+    const BIRTH_BYTES: &str = "0304ac02";
+
+    fn check_golden<T>(message: T, golden: &str)
+    where
+        T: Serialize + for<'a> Deserialize<'a> + PartialEq + std::fmt::Debug,
+    {
+        let bytes = postcard::to_allocvec(&message).unwrap();
+        assert_eq!(hex(&bytes), golden, "{message:?}");
+        assert_eq!(postcard::from_bytes(&bytes), Ok(message));
+    }
+
     #[test]
-    fn messages_come_back_and_their_bytes_are_a_format() {
+    fn calls_come_back_and_their_bytes_are_a_format() {
         let id = ObjectId::pooled([7; 12], None);
         let birth = Birth { slot: Slot(3), boot: 4, serial: 300 };
         let content = content();
+        let (serial, copies, copies_min) = (300, 2, 1);
+        let of_content = "050608090701010302";
+        let of_object = |number: &str, rest: &str| format!("{number}{ID_BYTES}{rest}");
+        let of_birth = |number: &str| of_object(number, BIRTH_BYTES);
+        let of_commit = |number| of_object(number, &format!("ac02{of_content}0201"));
+        let (visible, kept, logged) = (true, false, true);
+        let has = of_birth("06") + of_content + "010001";
         let calls = [
-            (
-                Call::Seek { id, number: 8, class: Class::Get },
-                "00070707070707070707070707ffff40706f6f6c000800",
-            ),
-            (Call::Unseek(id), "01070707070707070707070707ffff40706f6f6c00"),
-            (
-                Call::Commit { id, serial: 300, content, copies: 2, copies_min: 1 },
-                "02070707070707070707070707ffff40706f6f6c00ac020506080907010201",
-            ),
-            (Call::Delete { id, number: 8 }, "03070707070707070707070707ffff40706f6f6c0008"),
-            (Call::Ended { id, birth }, "04070707070707070707070707ffff40706f6f6c000304ac02"),
-            (Call::Kept { id, birth }, "05070707070707070707070707ffff40706f6f6c000304ac02"),
-            (
-                Call::Has { id, birth, content, visible: true, kept: false },
-                "06070707070707070707070707ffff40706f6f6c000304ac020506080907010100",
-            ),
-            (Call::InventoryEnd, "07"),
-            (Call::Looked { id, number: 8 }, "08070707070707070707070707ffff40706f6f6c0008"),
-            (
-                Call::CommitKept { id, serial: 300, content, copies: 2, copies_min: 1 },
-                "09070707070707070707070707ffff40706f6f6c00ac020506080907010201",
-            ),
-            (Call::Verify { id, number: 300 }, "0a070707070707070707070707ffff40706f6f6c00ac02"),
+            (Call::Seek { id, number: 8, class: Class::Get }, of_object("00", "0800")),
+            (Call::Unseek(id), of_object("01", "")),
+            (Call::Commit { id, serial, content, copies, copies_min }, of_commit("02")),
+            (Call::Delete { id, number: 8 }, of_object("03", "08")),
+            (Call::Ended { id, birth }, of_birth("04")),
+            (Call::Kept { id, birth }, of_birth("05")),
+            (Call::Has { id, birth, content, visible, kept, logged }, has),
+            (Call::InventoryEnd, "07".to_owned()),
+            (Call::Looked { id, number: 8 }, of_object("08", "08")),
+            (Call::CommitKept { id, serial, content, copies, copies_min }, of_commit("09")),
+            (Call::Verify { id, number: 300 }, of_object("0a", "ac02")),
+            (Call::Logged { id, birth }, of_birth("0b")),
+            (Call::NotLogged { id, birth, is_full: true }, of_birth("0c") + "01"),
+            (Call::TombstoneAdded { id, birth }, of_birth("0d")),
+            (Call::TombstoneRemoved { id, birth }, of_birth("0e")),
+            (Call::LogFailed, "0f".to_owned()),
         ];
-        for (call, golden) in calls {
-            let bytes = postcard::to_allocvec(&call).unwrap();
-            assert_eq!(hex(&bytes), golden, "{call:?}");
-            assert_eq!(postcard::from_bytes(&bytes), Ok(call));
-        }
-        let result = Err(Refusal::InUse(Slot(9)));
+        calls.into_iter().for_each(|(call, golden)| check_golden(call, &golden));
+    }
+
+    #[test]
+    fn answers_come_back_and_their_bytes_are_a_format() {
+        let id = ObjectId::pooled([7; 12], None);
+        let birth = Birth { slot: Slot(3), boot: 4, serial: 300 };
+        let of_object = |number: &str, rest: &str| format!("{number}{ID_BYTES}{rest}");
+        let of_birth = |number: &str| of_object(number, BIRTH_BYTES);
+        let (serial, result) = (300, Err(Refusal::InUse(Slot(9))));
+        let fate = Fate::Unreachable;
         let told = [
-            (
-                Told::Sought { id, number: 8, fate: Fate::Unreachable },
-                "00070707070707070707070707ffff40706f6f6c000803",
-            ),
-            (
-                Told::Committed { id, serial: 300, result },
-                "01070707070707070707070707ffff40706f6f6c00ac02010309",
-            ),
-            (Told::Deleted { id, number: 8 }, "02070707070707070707070707ffff40706f6f6c0008"),
-            (
-                Told::DeleteUnreachable { id, number: 8 },
-                "03070707070707070707070707ffff40706f6f6c0008",
-            ),
-            (Told::Drop { id, birth }, "04070707070707070707070707ffff40706f6f6c000304ac02"),
-            (Told::Publish { id, birth }, "05070707070707070707070707ffff40706f6f6c000304ac02"),
-            (Told::Keep { id, birth }, "06070707070707070707070707ffff40706f6f6c000304ac02"),
-            (Told::Vouch { ms: 300 }, "07ac02"),
-            (Told::Release { id, birth }, "08070707070707070707070707ffff40706f6f6c000304ac02"),
-            (Told::Look { id, number: 8 }, "09070707070707070707070707ffff40706f6f6c0008"),
-            (
-                Told::Verified { id, number: 300, known: true },
-                "0a070707070707070707070707ffff40706f6f6c00ac0201",
-            ),
-            (Told::Exists { id, number: 300 }, "0b070707070707070707070707ffff40706f6f6c00ac02"),
-            (Told::Found { id, number: 8 }, "0c070707070707070707070707ffff40706f6f6c0008"),
+            (Told::Sought { id, number: 8, fate }, of_object("00", "0803")),
+            (Told::Committed { id, serial, result }, of_object("01", "ac02010309")),
+            (Told::Deleted { id, number: 8 }, of_object("02", "08")),
+            (Told::DeleteUnreachable { id, number: 8 }, of_object("03", "08")),
+            (Told::Drop { id, birth }, of_birth("04")),
+            (Told::Publish { id, birth }, of_birth("05")),
+            (Told::Keep { id, birth }, of_birth("06")),
+            (Told::Vouch { ms: 300 }, "07ac02".to_owned()),
+            (Told::Release { id, birth }, of_birth("08")),
+            (Told::Look { id, number: 8 }, of_object("09", "08")),
+            (Told::Verified { id, number: 300, known: true }, of_object("0a", "ac0201")),
+            (Told::Exists { id, number: 300 }, of_object("0b", "ac02")),
+            (Told::Found { id, number: 8 }, of_object("0c", "08")),
+            (Told::Log { id, birth }, of_birth("0d")),
+            (Told::AddTombstone { id, birth }, of_birth("0e")),
+            (Told::RemoveTombstone { id, birth }, of_birth("0f")),
         ];
-        for (told, golden) in told {
-            let bytes = postcard::to_allocvec(&told).unwrap();
-            assert_eq!(hex(&bytes), golden, "{told:?}");
-            assert_eq!(postcard::from_bytes(&bytes), Ok(told));
-        }
+        told.into_iter().for_each(|(told, golden)| check_golden(told, &golden));
     }
 
     #[test]

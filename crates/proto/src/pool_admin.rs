@@ -199,6 +199,8 @@ pub struct ObjectRecord {
     pub holders: Vec<String>,
     /// Other nodes that may have one, which memory that is short takes.
     pub caches: Vec<String>,
+    /// Whether the copies are in the logs of their nodes, and outlive a loss of power.
+    pub is_durable: bool,
 }
 
 /// Whether a node takes part.
@@ -411,12 +413,13 @@ mod tests {
             copies_min: 1,
             holders: vec!["b".to_owned()],
             caches: vec!["c".to_owned()],
+            is_durable: true,
         };
         let (primary, found) = (Some("d".to_owned()), Some(record));
         let places = [
             (
                 ObjectPlace { standing: Standing::Live, primary, found },
-                "0002010164010304ac02016105060201010162010163",
+                "0002010164010304ac0201610506020101016201016301",
             ),
             (
                 ObjectPlace { standing: Standing::Unreachable, primary: None, found: None },

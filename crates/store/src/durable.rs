@@ -26,18 +26,23 @@
 //! answered with that. While the log has failed or is not open yet, durable objects can neither be
 //! put nor deleted; reads go on.
 //!
+//! Copies of objects of a pool are written when they are sealed already, because the pool decides
+//! first: `seat/logging.rs`.
+//!
 //! Deliberately not durable: objects that grow, objects owned by composites, those of a scope that
-//! was not published, and for now objects of a pool.
+//! was not published, and for now composites of a pool.
 
 mod adoption;
 mod deletes;
 mod puts;
 mod seals;
+mod tombstones;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use plasmon_proto::ObjectId;
 use plasmon_proto::message::Reply;
+use plasmon_proto::pool::Birth;
 
 use crate::asker::Asker;
 use crate::event::{Lsn, Ticket};
@@ -47,6 +52,29 @@ use crate::event::{Lsn, Ticket};
 pub(crate) struct LogRecord {
     pub(crate) id: ObjectId,
     pub(crate) lsn: Lsn,
+}
+
+/// A copy of an object of the pool that is being written to the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CopyWrite {
+    pub(crate) id: ObjectId,
+    pub(crate) serial: u64,
+    pub(crate) record: u32,
+    pub(crate) birth: Birth,
+}
+
+/// An incarnation of which the log notes that it has ended.
+pub(crate) type Tombstone = (ObjectId, Birth);
+
+/// How far a tombstone is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TombstoneState {
+    /// On its way to the log.
+    Writing,
+    /// In the log.
+    Noted(Lsn),
+    /// On its way out of it.
+    Ending,
 }
 
 /// What can be done with the log.
@@ -81,10 +109,21 @@ pub(crate) struct Durable {
     records: BTreeMap<u64, LogRecord>,
     /// Seals that wait: the id under which the object is created, and its incarnation.
     logging: BTreeMap<Ticket, (ObjectId, u64)>,
+    /// Copies that are being written.
+    copying: BTreeMap<Ticket, CopyWrite>,
+    /// Ends that the log notes for the pool.
+    tombstones: BTreeMap<Tombstone, TombstoneState>,
+    adding: BTreeMap<Ticket, Tombstone>,
+    removing: BTreeMap<Ticket, (Tombstone, Lsn)>,
+    /// Copies that have ended, and of which that is not in the log yet.
+    ends: BTreeMap<ObjectId, BTreeSet<Birth>>,
+    /// Ids of which the log did not take the end of a copy, and its record: it may be there again
+    /// at the next start.
+    stuck: BTreeMap<ObjectId, Lsn>,
     /// Ids of objects that such a seal replaces.
     replacing: BTreeSet<ObjectId>,
-    /// Deletes that are on their way.
-    unlogging: BTreeMap<Ticket, ObjectId>,
+    /// Deletes that are on their way, each of a record.
+    unlogging: BTreeMap<Ticket, (ObjectId, Lsn)>,
     /// The last of them for each id.
     dying: BTreeMap<ObjectId, Ticket>,
     parked: BTreeMap<u64, ParkedReply>,
@@ -97,6 +136,11 @@ impl Durable {
     /// Whether puts and deletes are taken.
     pub(crate) fn is_open(&self) -> bool {
         self.state == LogState::Open
+    }
+
+    /// Whether it took objects, and takes none any more.
+    pub(crate) fn has_failed(&self) -> bool {
+        matches!(self.state, LogState::Failed(_))
     }
 
     /// Why nothing is taken, if it is not.
@@ -138,7 +182,7 @@ impl Durable {
 
     /// How many seals and deletes wait.
     pub(crate) fn waiting_count(&self) -> usize {
-        self.logging.len() + self.unlogging.len()
+        self.logging.len() + self.copying.len() + self.unlogging.len()
     }
 
     /// How many deletes wait.
@@ -171,5 +215,41 @@ impl Durable {
 
     fn ticket(&mut self) -> Ticket {
         Ticket(self.number())
+    }
+
+    /// A copy is written from now on.
+    pub(crate) fn copy_begins(&mut self, write: CopyWrite) -> Ticket {
+        let ticket = self.ticket();
+        self.copying.insert(ticket, write);
+        ticket
+    }
+
+    /// It was written, or could not be.
+    pub(crate) fn copy_ends(&mut self, ticket: Ticket) -> Option<CopyWrite> {
+        if self.copying.is_empty() { None } else { self.copying.remove(&ticket) }
+    }
+
+    /// Whether the log has, or may get, a copy of this id that has ended.
+    fn is_ending(&self, id: &ObjectId) -> bool {
+        self.dying.contains_key(id)
+            || self.stuck.contains_key(id)
+            || self.copying.values().any(|write| write.id == *id)
+    }
+
+    /// Whether the end of a copy is to be said later, when it is in the log.
+    pub(crate) fn waits_for_end(&mut self, id: &ObjectId, birth: Birth) -> bool {
+        let waits = self.is_ending(id);
+        if waits {
+            self.ends.entry(*id).or_default().insert(birth);
+        }
+        waits
+    }
+
+    /// The copies of this id of which the end can be said now.
+    pub(crate) fn take_ends(&mut self, id: &ObjectId) -> BTreeSet<Birth> {
+        match self.is_ending(id) {
+            true => BTreeSet::new(),
+            false => self.ends.remove(id).unwrap_or_default(),
+        }
     }
 }

@@ -10,6 +10,17 @@ use plasmon_proto::ring::Completion;
 
 use crate::event::{ClientNo, Lsn, Ticket};
 
+/// A record of the log that has no content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoteOrder {
+    /// Its id.
+    pub id: ObjectId,
+    /// Sizes of zero, and when it was made.
+    pub meta: ObjectMeta,
+    /// What it says.
+    pub attributes: Attributes,
+}
+
 /// One effect. Effects are carried out in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
@@ -109,6 +120,8 @@ pub enum Effect {
     /// Write a durable object to the log; answered with [`crate::event::Event::Logged`] when it
     /// outlives the machine's power. The log does its work in the order of these effects.
     Log(Ticket, SpillOrder),
+    /// Write a record without content to the log; answered with [`crate::event::Event::Logged`].
+    Note(Ticket, NoteOrder),
     /// Mark a record of the log as dead; answered with [`crate::event::Event::Unlogged`].
     Unlog(Ticket, ObjectId, Lsn),
     /// Read a record of the log into the memory; answered with [`crate::event::Event::Restored`].

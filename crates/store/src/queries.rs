@@ -74,7 +74,7 @@ impl<D: Directory> Store<D> {
         if let Some(creating) = self.objects.pending_objects.get(id) {
             return Some(self.creating_info(id, creating));
         }
-        if let Some(spilled) = self.objects.tier.get(id) {
+        if let Some(spilled) = self.objects.tier.get(id).filter(|it| !it.unpublished) {
             return Some(self.spilled_info(id, spilled));
         }
         let state = self.objects.recent_ends.state(id)?;
@@ -97,7 +97,10 @@ impl<D: Directory> Store<D> {
     pub(crate) fn describe_here(&self, id: &ObjectId) -> Option<ObjectInfo> {
         match self.objects.find(id) {
             Some(entry) => Some(self.info(&entry, 0)),
-            None => self.objects.tier.get(id).map(|spilled| self.spilled_info(id, spilled)),
+            None => {
+                let spilled = self.objects.tier.get(id).filter(|it| !it.unpublished);
+                spilled.map(|spilled| self.spilled_info(id, spilled))
+            }
         }
     }
 
@@ -181,6 +184,9 @@ impl<D: Directory> Store<D> {
             if page.is_full() {
                 return Some(SPILLED | spilled.serial);
             }
+            if spilled.unpublished {
+                continue;
+            }
             let name = spilled.extras.attributes.name.as_ref();
             page.add(name, || self.spilled_info(id, spilled));
         }
@@ -202,7 +208,7 @@ impl<D: Directory> Store<D> {
             creator_pid: self.sessions.pid_of(record.owner),
             pins,
             holders: extras.map_or(0, |it| it.holders),
-            durable: extras.is_some_and(|it| it.attributes.durable),
+            durable: extras.is_some_and(|it| it.attributes.is_durable()),
             level: if strict { Level::Strict } else { self.config.level },
             ..self.blank_info(&entry.id)
         }
@@ -231,7 +237,7 @@ impl<D: Directory> Store<D> {
             expires_ms: spilled.extras.expires_ms,
             creator_pid: self.sessions.pid_of(spilled.owner),
             holders: spilled.extras.holders,
-            durable: spilled.extras.attributes.durable,
+            durable: spilled.extras.attributes.is_durable(),
             ..self.blank_info(id)
         }
     }

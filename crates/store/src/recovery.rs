@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use plasmon_proto::message::{self, ExtentId, MissingClaims, Range};
 use plasmon_proto::object::Level;
-use plasmon_proto::{ObjectId, ObjectState};
+use plasmon_proto::{ObjectId, ObjectState, Policy};
 
 use crate::clients::Clients;
 use crate::clients::NO_OWNER;
@@ -217,9 +217,14 @@ impl<D: Directory> Store<D> {
             }
             composites.push(extras.attributes.members.clone());
             self.recover_homed(&object.id, &extras.attributes);
-            if let Some(name) = &extras.attributes.name {
+            // What a log has of a pool may have been deleted since.
+            let unpublished = object.lsn.is_some() && object.id.is_pooled();
+            if let Some(name) = extras.attributes.name.as_ref().filter(|_| !unpublished) {
                 let bytes = extras.counted_bytes(&object.meta);
                 self.sessions.adoptions.add_object(name, object.id, bytes);
+            }
+            if unpublished {
+                extras.pool_policy = Some(Policy::Keep);
             }
             let spilled = SpilledObject {
                 serial: object.serial,
@@ -229,6 +234,7 @@ impl<D: Directory> Store<D> {
                 owner: NO_OWNER,
                 corrupt: false,
                 restoring: false,
+                unpublished,
             };
             self.objects.tier.insert(object.id, spilled);
         }

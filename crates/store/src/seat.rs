@@ -16,6 +16,7 @@
 //!  a namespace has ended                Namespace ──► Delete of what is here   (sweeping.rs)
 //!  a namespace is limited               Quota ──► Usage, of what is here       (usage.rs)
 //!  a copy goes, for whatever reason     Ended                                  (copies.rs)
+//!  a copy is to be durable              Log ──► Logged                         (logging.rs)
 //! ```
 //!
 //! A copy that clients must not see is *withheld*: its entry in the index is hidden, and it is
@@ -38,6 +39,7 @@ mod copies;
 pub(crate) mod creations;
 mod forward;
 mod landings;
+mod logging;
 mod members;
 pub(crate) mod namespaces;
 mod seeks;

@@ -52,6 +52,8 @@ pub(crate) struct SpilledObject {
     pub(crate) corrupt: bool,
     /// It is on its way back.
     pub(crate) restoring: bool,
+    /// The log had it at the start, and the pool has not said yet whether it exists still.
+    pub(crate) unpublished: bool,
 }
 
 impl SpilledObject {

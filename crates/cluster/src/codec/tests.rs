@@ -20,6 +20,7 @@ fn golden_member() -> Member {
         addresses: vec!["h:1".into(), "g:2".into()],
         zone: "z1".into(),
         weight: 0x1_0203,
+        log: NodeLog::Open,
         protocol: ProtocolRange { min: 3, max: 4 },
     }
 }
@@ -27,7 +28,7 @@ fn golden_member() -> Member {
 const GOLDEN_MEMBER: &str = "000102030405060708090a0b0c0d0e0f\
      0807060504030201\
      0900000000000000\
-     03020100\
+     03020180\
      0300\
      0400\
      0161\
@@ -54,6 +55,19 @@ fn a_member_is_golden() {
     let bytes = golden_member().encode().unwrap();
     assert_eq!(hex(&bytes), format!("504c534d454d0100{GOLDEN_MEMBER}"));
     assert_eq!(Member::decode(&bytes), Ok(golden_member()));
+}
+
+#[test]
+fn the_log_of_a_member_is_in_two_bits_of_its_weight() {
+    let weight_at = 6 + 2 + 16 + 8 + 8;
+    for (log, top) in [(NodeLog::Absent, 0), (NodeLog::Open, 0x80), (NodeLog::Failed, 0xc0)] {
+        let member = Member { log, ..golden_member() };
+        let mut bytes = member.encode().unwrap();
+        assert_eq!(bytes[weight_at + 3], top);
+        assert_eq!(Member::decode(&bytes), Ok(member));
+        bytes[weight_at + 3] = 0x40;
+        assert!(matches!(Member::decode(&bytes), Err(BadBytes::Member(_))), "{log:?}");
+    }
 }
 
 #[test]

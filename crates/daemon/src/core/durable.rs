@@ -7,7 +7,7 @@ use plasmon_proto::ObjectId;
 use plasmon_proto::message::{Failure, Range};
 use plasmon_proto::ring::Put;
 use plasmon_spill::FileMeta;
-use plasmon_store::effect::SpillOrder;
+use plasmon_store::effect::{NoteOrder, SpillOrder};
 use plasmon_store::event::{LogFailure, LoggedObject, Lsn, ReadBack};
 use plasmon_store::{ClientNo, Effect, Event, Ticket};
 
@@ -53,6 +53,7 @@ impl Core {
     pub(super) fn apply_log_effect(&mut self, effect: Effect) {
         match effect {
             Effect::Log(ticket, order) => self.write_log(ticket, order),
+            Effect::Note(ticket, order) => self.note_in_log(ticket, order),
             Effect::Unlog(ticket, id, lsn) => self.unlog(ticket, id, lsn),
             Effect::ReadLog(ticket, id, lsn, range) => self.read_log(ticket, (id, lsn), range),
             other => tracing::error!(?other, "an effect is not one on the log"),
@@ -62,10 +63,18 @@ impl Core {
     fn write_log(&mut self, ticket: Ticket, order: SpillOrder) {
         let job = self.extents.get(order.range.extent).map(|memfd| {
             let object = FileMeta::new(order.id, order.serial, order.meta, order.attributes);
-            let (memfd, offset) = (Arc::clone(memfd), order.range.offset);
-            LogJob::Put(LogPut { ticket, memfd, offset, object: Box::new(object) })
+            let content = Some((Arc::clone(memfd), order.range.offset));
+            LogJob::Put(LogPut { ticket, content, object: Box::new(object) })
         });
         if !job.is_some_and(|job| self.give_log_job(job)) {
+            self.apply_event(Event::Logged(ticket, Err(not_written())));
+        }
+    }
+
+    fn note_in_log(&mut self, ticket: Ticket, order: NoteOrder) {
+        let NoteOrder { id, meta, attributes } = order;
+        let object = Box::new(FileMeta::new(id, 0, meta, attributes));
+        if !self.give_log_job(LogJob::Put(LogPut { ticket, content: None, object })) {
             self.apply_event(Event::Logged(ticket, Err(not_written())));
         }
     }

@@ -83,7 +83,10 @@ impl Core {
                 }
             }
             Effect::Unspill(id, serial) => self.unspill(Incarnation { id, serial }),
-            effect @ (Effect::Log(..) | Effect::Unlog(..) | Effect::ReadLog(..)) => {
+            effect @ (Effect::Log(..)
+            | Effect::Note(..)
+            | Effect::Unlog(..)
+            | Effect::ReadLog(..)) => {
                 self.apply_log_effect(effect);
             }
             // The store has counted it.

@@ -450,6 +450,7 @@ impl Core {
             level: self.config.level,
             capacity_bytes: self.config.capacity_bytes,
             durable: self.config.durable.is_some(),
+            log_closed: self.store.awaits_log(),
             index: IndexTable {
                 number: shared.index.table.number(),
                 slots: shared.index.table.slots() as u64,

@@ -21,7 +21,7 @@ fn birth(serial: u64) -> Birth {
 
 fn copy(serial: u64, data_bytes: u64) -> Copy {
     let content = Content { data_bytes, metadata_bytes: 3, ..Content::default() };
-    Copy { birth: birth(serial), content, visible: true, kept: true }
+    Copy { birth: birth(serial), content, visible: true, kept: true, logged: false }
 }
 
 /// A checksum that is the same however the bytes are divided, and another one where some are left

@@ -11,7 +11,7 @@ use plasmon_proto::ObjectId;
 
 use crate::config::Mutation;
 use crate::directory::led::{Led, Work};
-use crate::directory::{counted, drain, holders};
+use crate::directory::{counted, drain, holders, tombstones};
 use crate::limits::{COPIES_MAX, HOLDERS_MAX, MOVED_MS, RECORDS_MAX, SOURCES_MAX};
 use crate::message::{Answer, CommitOutcome, HoldOutcome, Message};
 use crate::record::{Birth, Content, Record, State};
@@ -60,9 +60,12 @@ pub(super) fn received(led: &mut Led, cx: &mut Context<'_>, request: Request) {
             CommitOutcome::Done
         }
         (State::Lost, true) => {
-            let holders = vec![birth.slot];
+            // A durable one may not be in the log of its origin, which is asked.
+            let is_held = record.content.durable.is_none();
+            let holders = if is_held { vec![birth.slot] } else { Vec::new() };
             let record = Record { state: State::Live, holders, ..record.clone() };
             led.put(cx, id, record);
+            led.caches.entry(id).or_default().extend((!is_held).then_some(birth.slot));
             led.work.entry(id).or_default();
             return;
         }
@@ -72,7 +75,12 @@ pub(super) fn received(led: &mut Led, cx: &mut Context<'_>, request: Request) {
         (State::Live | State::Lost, false) => CommitOutcome::Exists,
         (State::Dead | State::Withdrawn, false) => {
             let known = work.and_then(|work| work.unconfirmed.first().copied());
-            CommitOutcome::InUse(known.or_else(|| led.first_unknown(cx)).unwrap_or(cx.view.me()))
+            let unknown = known.or_else(|| led.first_unknown(cx));
+            let node = match tombstones::is_for_logs(record) {
+                true => unknown.or_else(|| led.first_unknown_log(cx)),
+                false => unknown,
+            };
+            CommitOutcome::InUse(node.unwrap_or(cx.view.me()))
         }
     };
     cx.send(birth.slot, Message::Committed { id, birth, outcome });
@@ -105,7 +113,11 @@ fn note_origin(led: &mut Led, cx: &Context<'_>, id: ObjectId, origin: Slot) {
 /// Whether an object that exists has too few copies to say so, and may get more.
 fn is_short(cx: &Context<'_>, record: &Record, work: Option<&Work>, request: Request) -> bool {
     let is_at_rest = work.is_some_and(|work| work.rest_until.is_some());
-    let has_some = !record.holders.is_empty();
+    // Of a durable object at least one copy is in a log.
+    let has_some = match record.content.durable {
+        None => !record.holders.is_empty(),
+        Some(_) => !counted::counted(cx, record).is_empty(),
+    };
     let is_content = is_at_rest && has_some;
     !is_content && !counted::is_enough(cx, record, request.copies_min)
 }
@@ -120,7 +132,7 @@ fn begin(led: &mut Led, cx: &mut Context<'_>, request: Request) {
     let outcome = if led.kept.records.len() >= RECORDS_MAX {
         CommitOutcome::StoreFull
     } else if !counted::is_enough(cx, &record, copies_min) {
-        CommitOutcome::NotEnoughNodes
+        scarcity(cx, &record)
     } else {
         led.put(cx, id, record);
         led.work.insert(id, work);
@@ -128,6 +140,22 @@ fn begin(led: &mut Led, cx: &mut Context<'_>, request: Request) {
     };
     led.early.refuse(cx, &id);
     cx.send(birth.slot, Message::Committed { id, birth, outcome });
+}
+
+/// Why there are not enough holders: too few nodes, or too few that have a log.
+fn scarcity(cx: &Context<'_>, record: &Record) -> CommitOutcome {
+    let nodes = cx.view.map().nodes().filter(|(_, node)| node.is_assignable());
+    let with_log = nodes.filter(|(slot, _)| cx.view.has_log(*slot)).count();
+    let is_durable = record.content.durable.is_some();
+    match is_durable && with_log < usize::from(record.copies_min) {
+        true => CommitOutcome::NotEnoughLogs,
+        false => CommitOutcome::NotEnoughNodes,
+    }
+}
+
+/// Whether a node that has refused a copy is there, and could count with it: it has no room.
+fn has_refused(cx: &Context<'_>, record: &Record, slot: Slot) -> bool {
+    cx.view.is_live(slot) && (record.content.durable.is_none() || cx.view.has_log(slot))
 }
 
 /// Chooses holders for the copies that have none. A cache has its origin or ends.
@@ -172,12 +200,19 @@ pub(super) fn held(
     outcome: HoldOutcome,
 ) {
     match outcome {
-        HoldOutcome::Held | HoldOutcome::Hidden => {
+        // A log has failed, and not both nodes have the map that says so. It is asked again.
+        HoldOutcome::Unlogged | HoldOutcome::NoLog
+            if is_early(led, cx, from, (&id, birth), outcome) =>
+        {
+            return;
+        }
+        HoldOutcome::Held | HoldOutcome::Hidden | HoldOutcome::Unlogged => {
             return has_copy(led, cx, from, id, birth, outcome);
         }
         HoldOutcome::Cached => return has_cached(led, cx, from, id, birth),
         HoldOutcome::Arriving => return is_arriving(led, cx, from, id, birth),
-        HoldOutcome::NoRoom | HoldOutcome::Absent | HoldOutcome::Withdrawn => {}
+        HoldOutcome::NoRoom | HoldOutcome::NoLog | HoldOutcome::Absent | HoldOutcome::Withdrawn => {
+        }
     }
     let Some(mut record) = led.record_of(&id, birth).cloned() else { return };
     let Some(work) = led.work.get_mut(&id) else { return };
@@ -186,7 +221,12 @@ pub(super) fn held(
         (outcome == HoldOutcome::Withdrawn, work.doubt || work.inherited);
     match record.state {
         State::Pending if from == birth.slot && (is_withdrawn || !may_exist) => {
-            withdraw(led, cx, id, CommitOutcome::NotEnoughNodes);
+            let outcome = match outcome {
+                // Its log has none: of its memory that is not said.
+                HoldOutcome::NoRoom if record.content.durable.is_some() => CommitOutcome::StoreFull,
+                _ => CommitOutcome::NotEnoughNodes,
+            };
+            withdraw(led, cx, id, outcome);
         }
         State::Pending => {
             work.refused.insert(from);
@@ -197,12 +237,36 @@ pub(super) fn held(
         State::Live if asked => {
             work.refused.insert(from);
             // A cached copy that is there cannot be refused.
-            if outcome != HoldOutcome::NoRoom {
+            if !matches!(outcome, HoldOutcome::NoRoom | HoldOutcome::NoLog) {
                 forget_cache(led, &id, from);
+            } else if record.content.durable.is_some() && is_held_elsewhere(cx, &record, from) {
+                // It may have been brought to a node whose log does not take it.
+                cx.send(from, Message::Release { id, birth });
             }
         }
         State::Live | State::Dead | State::Withdrawn | State::Lost => {}
     }
+}
+
+/// Whether a live node has a copy that counts, besides this one.
+fn is_held_elsewhere(cx: &Context<'_>, record: &Record, slot: Slot) -> bool {
+    let counted = counted::counted(cx, record);
+    counted.into_iter().any(|other| other != slot && cx.view.is_live(other))
+}
+
+/// Whether a node says that a copy is not in its log, and its copy would count as one that is. An
+/// origin whose log does not take the object keeps it, so that it can be copied to others.
+fn is_early(
+    led: &Led,
+    cx: &Context<'_>,
+    from: Slot,
+    (id, birth): (&ObjectId, Birth),
+    outcome: HoldOutcome,
+) -> bool {
+    led.record_of(id, birth).is_some_and(|record| match outcome {
+        HoldOutcome::Unlogged => counted::counts(cx, record, from),
+        _ => record.state == State::Pending && from == birth.slot,
+    })
 }
 
 /// Bytes come to a node that was asked for a copy.
@@ -233,8 +297,10 @@ fn has_copy(
         }
         return;
     };
+    // A hidden copy of a durable object need not be in the log: that is still waited for.
+    let is_held = outcome != HoldOutcome::Hidden || record.content.durable.is_none();
     let asked = led.work.get_mut(&id).is_some_and(|work| {
-        let asked = work.missing.remove(&from);
+        let asked = is_held && work.missing.remove(&from);
         work.moved = if asked { Some(cx.now) } else { work.moved };
         asked
     });
@@ -257,7 +323,10 @@ fn has_copy(
             drain::keeps_beyond(led, cx, id, from);
         }
         State::Lost => {
-            led.put(cx, id, Record { state: State::Live, holders: vec![from], ..record });
+            // Else the node is asked to keep it.
+            let holders = if is_held { vec![from] } else { Vec::new() };
+            led.put(cx, id, Record { state: State::Live, holders, ..record });
+            led.caches.entry(id).or_default().extend((!is_held).then_some(from));
             led.work.entry(id).or_default();
             cx.send(from, Message::Publish { id, birth });
         }
@@ -338,9 +407,10 @@ pub(super) fn advance(led: &mut Led, cx: &mut Context<'_>, id: ObjectId) {
         }
     }
     fill(led, cx, &id, &mut record, &mut work);
-    let full = work.refused.iter().any(|slot| cx.view.is_live(*slot));
+    let full = work.refused.iter().any(|slot| has_refused(cx, &record, *slot));
     let is_enough = counted::is_enough(cx, &record, record.copies_min) || work.inherited;
     let changed = led.record(&id).is_some_and(|before| before.holders != record.holders);
+    let scarcity = scarcity(cx, &record);
     let is_held = work.missing.is_empty();
     led.work.insert(id, work);
     if changed {
@@ -349,7 +419,7 @@ pub(super) fn advance(led: &mut Led, cx: &mut Context<'_>, id: ObjectId) {
     }
     let hurried = cx.view.config.breaks(Mutation::AcknowledgeBeforeCopies);
     if !is_enough {
-        let outcome = if full { CommitOutcome::StoreFull } else { CommitOutcome::NotEnoughNodes };
+        let outcome = if full { CommitOutcome::StoreFull } else { scarcity };
         withdraw(led, cx, id, outcome);
     } else if led.is_recorded(cx, &id) && (is_held || hurried) {
         succeed(led, cx, id);

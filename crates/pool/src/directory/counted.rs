@@ -3,7 +3,8 @@
 //! A node that drains serves what it has, and its copies do not count; so for a node of weight 0.
 //! Of an object that is spread the copy of its creator's node does not count either: it is let go
 //! once enough others are there, and is asked for again only when no other node is left to ask. Of
-//! a cache that copy alone counts, whatever becomes of its node.
+//! a cache that copy alone counts, whatever becomes of its node. Of a durable object the copies on
+//! nodes with a log count.
 
 use plasmon_cluster::Slot;
 use plasmon_proto::pool::Keeping;
@@ -13,6 +14,9 @@ use crate::view::Context;
 
 /// Whether the copy of a node counts.
 pub(super) fn counts(cx: &Context<'_>, record: &Record, slot: Slot) -> bool {
+    if record.content.durable.is_some() && !cx.view.has_log(slot) {
+        return false;
+    }
     match record.content.keeping {
         Keeping::Local => cx.view.counts(slot),
         Keeping::Spread => cx.view.counts(slot) && slot != record.birth.slot,

@@ -2,13 +2,15 @@
 //!
 //! A delete takes effect once all acting nodes have recorded it. Then every node that may have a
 //! copy is told to drop it, again and again until it confirms, or has been without its lease for so
-//! long that it shows no copy. After that the record is forgotten, and the id is absent.
+//! long that it shows no copy. After that the record is forgotten, and the id is absent. A copy of
+//! a durable object is in a log, and comes back with its node however long that was away: it has to
+//! be confirmed (`tombstones.rs`).
 
 use plasmon_cluster::Slot;
 use plasmon_proto::ObjectId;
 
 use crate::directory::led::Led;
-use crate::directory::{commit, counted};
+use crate::directory::{commit, counted, tombstones};
 use crate::message::{CommitOutcome, Message};
 use crate::record::{Birth, Content, Record, State};
 use crate::view::Context;
@@ -42,7 +44,7 @@ pub(super) fn received(
                 led.put(cx, id, record);
             }
             State::Pending => return,
-            State::Dead | State::Withdrawn if led.work.get(&id).is_some_and(|work| work.ended) => {
+            State::Dead | State::Withdrawn if is_answered(led, cx, &id) => {
                 return cx.send(from, Message::Deleted { id, birth });
             }
             State::Dead | State::Withdrawn => {}
@@ -51,6 +53,14 @@ pub(super) fn received(
         None | Some(_) => return cx.send(from, Message::Deleted { id, birth }),
     }
     led.work.entry(id).or_default().deleters.insert(from);
+}
+
+/// Whether a delete has happened: all acting nodes know it, and those of a durable object have it
+/// in their logs. Where none of them has one, no copy may be left.
+fn is_answered(led: &Led, cx: &Context<'_>, id: &ObjectId) -> bool {
+    let (Some(record), Some(work)) = (led.record(id), led.work.get(id)) else { return false };
+    let is_safe = !tombstones::is_for_logs(record) || tombstones::has_logs(led, cx);
+    work.ended && (is_safe || work.unconfirmed.is_empty())
 }
 
 /// Goes on with a cache, which ends with the copy of the node where it was made: as if it had been
@@ -71,15 +81,14 @@ pub(super) fn advance_cache(led: &mut Led, cx: &mut Context<'_>, id: ObjectId) {
 /// Goes on with an ended object as far as it can.
 pub(super) fn advance(led: &mut Led, cx: &mut Context<'_>, id: ObjectId) {
     let Some(record) = led.record(&id) else { return };
+    let record = record.clone();
     let (birth, holders) = (record.birth, record.holders.clone());
-    let recorded = led.is_recorded(cx, &id);
+    let is_for_logs = tombstones::is_for_logs(&record);
+    let recorded = tombstones::add(cx, id, &record) && led.is_recorded(cx, &id);
     let mut work = led.work.remove(&id).unwrap_or_default();
     if !work.ended && recorded {
         work.ended = true;
         work.doubt = false;
-        for slot in std::mem::take(&mut work.deleters) {
-            cx.send(slot, Message::Deleted { id, birth });
-        }
         if let Some(outcome) = work.refusal {
             cx.send(birth.slot, Message::Committed { id, birth, outcome });
         }
@@ -91,9 +100,26 @@ pub(super) fn advance(led: &mut Led, cx: &mut Context<'_>, id: ObjectId) {
         led.work.insert(id, work);
     }
     let Some(work) = led.work.get_mut(&id) else { return };
-    work.unconfirmed.retain(|slot| !cx.view.is_silent(cx.now, *slot));
-    if work.ended && work.unconfirmed.is_empty() && led.first_unknown(cx).is_none() {
+    work.unconfirmed.retain(|slot| match is_for_logs {
+        true => cx.view.has(*slot),
+        false => !cx.view.is_silent(cx.now, *slot),
+    });
+    if is_answered(led, cx, &id) {
+        answer(led, cx, id, birth);
+    }
+    let is_confirmed = led.work.get(&id).is_some_and(|it| it.ended && it.unconfirmed.is_empty());
+    let unknown_log = if is_for_logs { led.first_unknown_log(cx) } else { None };
+    if is_confirmed && led.first_unknown(cx).is_none() && unknown_log.is_none() {
         led.erase(cx, id);
+        tombstones::forget(led, cx, id, birth);
+    }
+}
+
+/// Tells the nodes that have asked for it that an object is deleted.
+fn answer(led: &mut Led, cx: &mut Context<'_>, id: ObjectId, birth: Birth) {
+    let Some(work) = led.work.get_mut(&id) else { return };
+    for slot in std::mem::take(&mut work.deleters) {
+        cx.send(slot, Message::Deleted { id, birth });
     }
 }
 
@@ -141,6 +167,8 @@ pub(super) fn gone(led: &mut Led, cx: &mut Context<'_>, from: Slot, id: ObjectId
         }
         // No other node is asked to hold a cache.
         State::Pending if counted::is_cache(&record) => {}
+        // It was dropped because the log of its node does not take it.
+        State::Pending if led.work.get(&id).is_some_and(|work| work.refused.contains(&from)) => {}
         State::Pending => {
             led.work.entry(id).or_default().missing.insert(from);
         }

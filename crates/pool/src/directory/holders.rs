@@ -22,7 +22,9 @@ pub(super) fn choose(
 ) -> Option<Slot> {
     let held = counted(cx, record);
     let refused = refused.iter().copied().chain(uncounted_origin(record));
-    let refused: Vec<Slot> = refused.collect();
+    let nodes = cx.view.map().nodes().filter(|_| record.content.durable.is_some());
+    let without_log = nodes.map(|(slot, _)| slot).filter(|slot| !cx.view.has_log(*slot));
+    let refused: Vec<Slot> = refused.chain(without_log).collect();
     let request = Request {
         group: no,
         copies: held.len() + 1,

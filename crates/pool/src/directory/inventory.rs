@@ -3,17 +3,22 @@
 //! Records name the holders of an object, not the cached copies; and a group of which all records
 //! are lost is made again from what the nodes have. So a new primary asks every node, and asks
 //! again after a node was away or a connection was lost.
+//!
+//! After a loss of power the copies are those in the logs. Their nodes do not know what became of
+//! them since, so they are hidden, and a group without records decides about all of them at once
+//! when it knows everything: what a log notes as dead stays dead (`tombstones.rs`).
 
-use std::collections::BTreeSet;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 
-use plasmon_cluster::{Map, Slot};
+use plasmon_cluster::{Map, NodeLog, Slot};
 use plasmon_proto::ObjectId;
 use plasmon_proto::pool::Keeping;
 
 use crate::directory::led::Led;
-use crate::directory::{commit, counted, drain};
+use crate::directory::{commit, counted, drain, tombstones};
 use crate::message::{CopyEntry, Message, Standing};
-use crate::record::{Birth, Record, State};
+use crate::record::{Birth, Record, State, is_copies};
 use crate::view::Context;
 
 /// Takes a page of a node's inventory: the copies that are in this group. Returns the objects that
@@ -39,9 +44,16 @@ pub(super) fn received(
     let Some(node) = cx.view.map().node(from) else { return Vec::new() };
     led.surveyed.insert(from, node.since);
     led.joined.insert(from);
+    if node.member.log != NodeLog::Failed {
+        led.failed_logs.remove(&from);
+    }
     let mut changed = Vec::new();
     let mut found = BTreeSet::new();
     for copy in copies {
+        if copy.standing == Standing::Dead {
+            tombstones::told(led, cx, from, &copy);
+            continue;
+        }
         // What is on its way there may never arrive.
         if copy.standing != Standing::Arriving {
             found.insert((copy.id, copy.birth));
@@ -58,6 +70,7 @@ pub(super) fn received(
         led.in_sync = led.in_sync.max(1);
         let nodes = cx.view.map().nodes().map(|(slot, _)| slot);
         unheard = nodes.filter(|slot| !led.surveyed.contains_key(slot)).collect();
+        changed.extend(tombstones::take(led, cx));
     }
     led.set_unheard(cx, unheard);
     if led.knows_all(cx) && !knew_all {
@@ -79,6 +92,8 @@ fn reconcile(led: &mut Led, cx: &mut Context<'_>, from: Slot, copy: CopyEntry) {
             led.note_unrecorded(from, standing);
             // It was deleted, or never acknowledged.
             cx.send(from, Message::Drop { id, birth, existed: visible });
+        } else if tombstones::is_dead(led, &id, birth) {
+            led.caches.entry(id).or_default().insert(from);
         } else if visible && may_adopt(cx, from, &copy) {
             adopt(led, cx, from, copy);
         } else if standing == Standing::Held || visible {
@@ -145,7 +160,16 @@ fn has_live(led: &mut Led, cx: &mut Context<'_>, from: Slot, record: &Record, co
         if kept {
             drain::keeps_beyond(led, cx, id, from);
         }
-    } else if !kept && standing != Standing::Arriving && !counted::is_cache(record) {
+    } else if kept || standing == Standing::Arriving || counted::is_cache(record) {
+        // It is as the record says.
+    } else if content.durable.is_some() {
+        // Its log does not have it, so it does not count until the node has logged it.
+        let mut record = record.clone();
+        record.holders.retain(|slot| *slot != from);
+        led.caches.entry(id).or_default().insert(from);
+        led.put(cx, id, record);
+        led.work.entry(id).or_default();
+    } else {
         // It came as a cached copy, and its store started again.
         let (sources, live) = (Vec::new(), true);
         cx.send(from, Message::Hold { id, birth, content, sources, live });
@@ -154,11 +178,22 @@ fn has_live(led: &mut Led, cx: &mut Context<'_>, from: Slot, record: &Record, co
 
 /// Decides about copies of which no record is left and which no client has seen: their commit may
 /// have succeeded. An origin that still has its store would have the object, too, unless it drains
-/// or the object is spread, and let it go. Where that may be, or it lost its store, the object
-/// exists: to show what was refused is a lesser evil than to lose what was acknowledged, and no
-/// node is left that could tell one from the other.
+/// or the object is spread or durable, and let it go. Where that may be, or it lost its store, the
+/// object exists: to show what was refused is a lesser evil than to lose what was acknowledged, and
+/// no node is left that could tell one from the other. Of two objects of one id the one with more
+/// copies exists.
 fn adopt_hidden(led: &mut Led, cx: &mut Context<'_>) {
-    for ((id, from), copy) in std::mem::take(&mut led.hidden) {
+    let hidden = std::mem::take(&mut led.hidden);
+    let mut copies: BTreeMap<(ObjectId, Birth), usize> = BTreeMap::new();
+    for ((id, _), copy) in &hidden {
+        *copies.entry((*id, copy.birth)).or_default() += 1;
+    }
+    let mut hidden: Vec<_> = hidden.into_iter().collect();
+    hidden.sort_by_key(|((id, from), copy)| {
+        let count = copies.get(&(*id, copy.birth)).copied().unwrap_or_default();
+        (*id, Reverse((count, copy.birth)), *from)
+    });
+    for ((id, from), copy) in hidden {
         if led.record(&id).is_some() {
             reconcile(led, cx, from, copy);
         } else if copy.content.keeping == Keeping::Cache {
@@ -189,15 +224,20 @@ fn may_adopt(cx: &Context<'_>, from: Slot, copy: &CopyEntry) -> bool {
     copy.content.keeping != Keeping::Cache || is_own
 }
 
-/// Whether the node where an object was made may have evicted it.
+/// Whether the node where an object was made may have evicted it. A durable one it lets go when it
+/// has no log, or had none that worked.
 fn may_let_go(cx: &Context<'_>, copy: &CopyEntry) -> bool {
-    copy.content.keeping != Keeping::Local || !cx.view.counts(copy.birth.slot)
+    let is_kept = copy.content.keeping == Keeping::Local && copy.content.durable.is_none();
+    !is_kept || !cx.view.counts(copy.birth.slot)
 }
 
-/// A copy that no record knows becomes one: all records of the group were lost.
+/// A copy that no record knows becomes one: all records of the group were lost. How many copies
+/// were asked for a durable one says; else its origin does, if it is there.
 fn adopt(led: &mut Led, cx: &mut Context<'_>, from: Slot, copy: CopyEntry) {
     let CopyEntry { birth, content, .. } = copy;
-    let (copies, copies_min, state) = (1, 1, State::Live);
+    let wanted = content.durable.filter(|wanted| is_copies(wanted.copies, wanted.copies_min));
+    let (copies, copies_min) = wanted.map_or((1, 1), |it| (it.copies, it.copies_min));
+    let state = State::Live;
     // A cache is not kept: its node is not asked for anything.
     let holders = if content.keeping == Keeping::Cache { vec![from] } else { Vec::new() };
     let record = Record { birth, content, copies, copies_min, holders, state };

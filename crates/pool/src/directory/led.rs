@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use plasmon_cluster::{Epoch, GroupNo, NodeState, Slot};
+use plasmon_cluster::{Epoch, GroupNo, Node, NodeLog, NodeState, Slot};
 use plasmon_proto::ObjectId;
 
 use crate::directory::early::EarlyCopies;
@@ -78,10 +78,15 @@ pub(super) struct Led {
     /// Nodes that have said which copies they have, and since which map they had their state then.
     /// From then on the primary knows of every copy that they get, and may miss that one went.
     pub(super) surveyed: BTreeMap<Slot, Epoch>,
+    /// Nodes whose log had failed when they said last which copies they have.
+    pub(super) failed_logs: BTreeSet<Slot>,
     /// The pages of an inventory that has more.
     pub(super) pages: BTreeMap<Slot, Vec<CopyEntry>>,
     /// While the group does not know all its objects: copies without a record that no client saw.
     pub(super) hidden: BTreeMap<(ObjectId, Slot), CopyEntry>,
+    /// Incarnations whose end logs note, and the nodes that have said so: of records that are dead,
+    /// and of all while the group does not know all its objects.
+    pub(super) tombstones: BTreeMap<(ObjectId, Birth), BTreeSet<Slot>>,
     /// What inventories have shown to differ, by node.
     pub(super) findings: BTreeMap<Slot, Findings>,
     /// Nodes that know since which map the group has its acting nodes: what they keep is what
@@ -111,8 +116,10 @@ impl Led {
             early: EarlyCopies::default(),
             watchers: BTreeMap::new(),
             surveyed: BTreeMap::new(),
+            failed_logs: BTreeSet::new(),
             pages: BTreeMap::new(),
             hidden: BTreeMap::new(),
+            tombstones: BTreeMap::new(),
             findings: BTreeMap::new(),
             joined: BTreeSet::new(),
             unrecorded: BTreeMap::new(),
@@ -136,6 +143,7 @@ impl Led {
             led.unheard_unrecorded.extend(followers(cx, no));
         }
         led.catch_up(cx);
+        led.note_failed_logs(cx);
         led
     }
 
@@ -340,6 +348,22 @@ impl Led {
     /// A node that may have copies which the primary does not know of.
     pub(super) fn first_unknown(&self, cx: &Context<'_>) -> Option<Slot> {
         cx.view.map().nodes().map(|(slot, _)| slot).find(|slot| !self.knows_copies_of(cx, *slot))
+    }
+
+    /// A node, also one that is out, that may have copies in its log and has not said which.
+    pub(super) fn first_unknown_log(&self, cx: &Context<'_>) -> Option<Slot> {
+        let is_unknown = |(slot, node): &(Slot, &Node)| {
+            let is_known = self.surveyed.contains_key(slot) && !self.failed_logs.contains(slot);
+            node.member.log != NodeLog::Absent && !is_known
+        };
+        cx.view.map().nodes().find(is_unknown).map(|(slot, _)| slot)
+    }
+
+    /// Remembers which logs have failed. What such a node ends does not end in its log, so its
+    /// copies are known again when it has said, with a log that is open, what is there.
+    pub(super) fn note_failed_logs(&mut self, cx: &Context<'_>) {
+        let has_failed = |(_, node): &(Slot, &Node)| node.member.log == NodeLog::Failed;
+        self.failed_logs.extend(cx.view.map().nodes().filter(has_failed).map(|(slot, _)| slot));
     }
 
     /// Whether every node that counts has said which copies it has.

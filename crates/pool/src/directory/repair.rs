@@ -65,7 +65,9 @@ pub(super) fn shortage(led: &Led, cx: &Context<'_>, id: &ObjectId) -> Option<usi
         && work.rest_until.is_none_or(|until| until <= cx.now)
         && work.missing.is_empty()
         && has < usize::from(record.copies)
-        && !led.sources(cx, id).is_empty();
+        && !led.sources(cx, id).is_empty()
+        // Other copies may come back with their nodes.
+        && (led.complete || record.content.durable.is_none());
     is_short.then_some(has)
 }
 
@@ -85,7 +87,8 @@ pub(super) fn begin(led: &mut Led, cx: &mut Context<'_>, id: ObjectId) -> u64 {
             && !record.holders.contains(slot)
     };
     let cached: Vec<Slot> = led.caches_of(&id).filter(may_keep).collect();
-    let other = cached.iter().copied().find(|slot| origin != Some(*slot));
+    let counts = |slot: &Slot| counted::counts(cx, record, *slot);
+    let other = cached.iter().copied().find(|slot| origin != Some(*slot) && counts(slot));
     let chosen = other.or_else(|| holders::choose(cx, led.no, &id, record, &refused));
     // Where there is no other node, a copy that does not count is better than one that may go.
     let chosen = chosen.or_else(|| cached.first().copied());

@@ -119,7 +119,7 @@ mod tests {
         for number in [1, 2] {
             let ObjectParts { id, birth, .. } = parts(number, 4);
             let content = Content { data_bytes: 10, metadata_bytes: 5, ..Content::default() };
-            copies.insert(id, Copy { birth, content, visible: true, kept: true });
+            copies.insert(id, Copy { birth, content, visible: true, kept: true, logged: false });
         }
         let cx = &mut Context { now: Mono(0), view: &view, out: &mut out };
         let mut begin = |cx: &mut Context<'_>, number, parts| {
@@ -167,7 +167,7 @@ mod tests {
             (Outbox::default(), GatherServes::default(), Copies::default());
         let ObjectParts { id, birth, .. } = parts(1, 4);
         let content = Content { data_bytes: 10, ..Content::default() };
-        copies.insert(id, Copy { birth, content, visible: true, kept: true });
+        copies.insert(id, Copy { birth, content, visible: true, kept: true, logged: false });
         let cx = &mut Context { now: Mono(0), view: &view, out: &mut out };
         for number in 0..=GATHERS_SERVED_MAX as u64 {
             let key = (Slot(1 + number as u16), TransferNo(1));

@@ -148,7 +148,13 @@ fn what_one_node_has_comes_together_in_the_order_asked_for() {
     let end = reads[2].end;
     bench.copies.insert(
         id(5),
-        Copy { birth: birth(5), content: Content::default(), visible: true, kept: true },
+        Copy {
+            birth: birth(5),
+            content: Content::default(),
+            visible: true,
+            kept: true,
+            logged: false,
+        },
     );
     bench.begin(1, reads);
     assert_eq!(bench.pulls().len(), 0);

@@ -1,6 +1,6 @@
 //! The bytes of messages are a format: nodes of different versions must agree on them.
 
-use plasmon_proto::pool::Keeping;
+use plasmon_proto::pool::{Keeping, WantedCopies};
 use plasmon_proto::pool_checksum::{BegunChecksum, CHECKSUMS_PER_PAGE, CopyChecksum};
 use plasmon_proto::pool_listing::ListedObject;
 use plasmon_proto::{Name, ObjectId};
@@ -25,6 +25,7 @@ fn content() -> Content {
         tag: 9,
         table_crc: 7,
         keeping: Keeping::Spread,
+        durable: Some(WantedCopies { copies: 3, copies_min: 2 }),
     }
 }
 
@@ -94,6 +95,7 @@ fn messages() -> Vec<Message> {
         Message::Checksum { question, query: checksum_query() },
         Message::Checksummed { question, page: checksum_page(1) },
         Message::Demote { ids: vec![id] },
+        Message::RemoveTombstone { id, birth },
     ]
 }
 
@@ -185,39 +187,39 @@ fn hex(bytes: &[u8]) -> String {
 #[test]
 fn the_bytes_of_messages_stay_as_they_are() {
     let bytes = |message| hex(&envelope(vec![message]).encode().unwrap());
-    let head = "0400ac02020101";
+    let head = "0500ac02020101";
     let id = "010101010101010101010101ffff40706f6f6c00";
     let region = "010101010101010101010101020040706f6f6c00";
     let golden = [
-        format!("00{id}02030405060809070102") + "01",
+        format!("00{id}02030405060809070101030202") + "01",
         format!("01{id}0203040401"),
         format!("02{id}0901"),
-        format!("03{id}0900020304050608090701010801"),
+        format!("03{id}0900020304050608090701010302010801"),
         format!("04{id}"),
         format!("05{id}020304"),
         format!("06{id}020304"),
-        format!("070b{id}0b0c0102030405060809070102010202") + "0801",
+        format!("070b{id}0b0c0102030405060809070101030202010202") + "0801",
         format!("080b{id}0b0c"),
-        format!("09{id}020304050608090701010801"),
+        format!("09{id}020304050608090701010302010801"),
         format!("0a{id}02030401"),
         format!("0b{id}020304"),
         format!("0c{id}02030401"),
         format!("0d{id}020304"),
         format!("0e{id}09"),
-        format!("0f{id}0901020304050608090701"),
+        format!("0f{id}0901020304050608090701010302"),
         format!("100a{id}020304010102"),
         "110a01".to_owned(),
         "120a".to_owned(),
         "130191020b".to_owned(),
         "140191020b".to_owned(),
         "150191020b".to_owned(),
-        format!("160191020b01{id}020304050608090701010100"),
+        format!("160191020b01{id}02030405060809070101030201") + "0100",
         format!("17{id}02030401"),
         "1891020b0b0c010d".to_owned(),
         "1991020b0b0c".to_owned(),
         "1a0a020708".to_owned(),
         format!("1b{id}09"),
-        format!("1c{id}09020102030405060809070102010102") + "01080101",
+        format!("1c{id}09020102030405060809070101030202010102") + "01080101",
         format!("1d0902406e017401{id}"),
         format!("1e0901{id}0174ac020103020100"),
         format!("1f{id}020304"),
@@ -237,6 +239,7 @@ fn the_bytes_of_messages_stay_as_they_are() {
         format!("2d090001{id}020304ac0205"),
         format!("2e0901{id}020304ac020105000100") + "01" + id + "020304ac0205",
         format!("2f01{id}"),
+        format!("30{id}020304"),
     ];
     assert_eq!(messages().len(), golden.len());
     for (message, golden) in messages().into_iter().zip(golden) {
@@ -249,12 +252,14 @@ fn outcomes_are_numbered_in_order() {
     use {CommitOutcome as Commit, HoldOutcome as Hold};
     let in_use = Commit::InUse(Slot(1));
     let commits = [Commit::Done, Commit::Exists, Commit::NotEnoughNodes, Commit::StoreFull, in_use];
-    let commits = commits.into_iter().chain([Commit::Waiting, Commit::Moving]);
+    let later = [Commit::Waiting, Commit::Moving, Commit::NotEnoughLogs];
+    let commits = commits.into_iter().chain(later);
     for (number, outcome) in commits.enumerate() {
         assert_eq!(postcard::to_allocvec(&outcome).unwrap()[0], number as u8, "{outcome:?}");
     }
     let holds = [Hold::Held, Hold::NoRoom, Hold::Absent, Hold::Withdrawn, Hold::Cached];
-    for (number, outcome) in holds.into_iter().chain([Hold::Arriving, Hold::Hidden]).enumerate() {
+    let later = [Hold::Arriving, Hold::Hidden, Hold::NoLog, Hold::Unlogged];
+    for (number, outcome) in holds.into_iter().chain(later).enumerate() {
         assert_eq!(postcard::to_allocvec(&outcome).unwrap(), [number as u8], "{outcome:?}");
     }
 }

@@ -52,6 +52,7 @@ impl Node {
             | Message::Publish { .. }
             | Message::Drop { .. }
             | Message::Noted { .. }
+            | Message::RemoveTombstone { .. }
             | Message::Release { .. } => {
                 self.order(now, (from, epoch), message);
             }

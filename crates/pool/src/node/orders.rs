@@ -22,6 +22,7 @@ impl Node {
         | Message::Publish { id, .. }
         | Message::Drop { id, .. }
         | Message::Noted { id, .. }
+        | Message::RemoveTombstone { id, .. }
         | Message::Release { id, .. }) = message
         else {
             return;
@@ -48,6 +49,7 @@ impl Node {
             Message::Drop { id, birth, existed } => self.drop_copy(now, id, birth, existed),
             Message::Release { id, birth } => self.release(id, birth),
             Message::Noted { id, birth } => self.copies.noted(&id, birth),
+            Message::RemoveTombstone { id, birth } => self.remove_tombstone(now, id, birth),
             _ => {}
         }
     }
@@ -59,12 +61,17 @@ impl Node {
             (Some(copy), _) if copy.birth == birth => {
                 let is_cache = copy.content.keeping == Keeping::Cache;
                 let (kept, is_sealing) = (copy.kept, self.copies.is_sealing(&id));
+                let logs = self.view.logs(birth, &copy.content);
+                let is_lasting = copy.is_lasting(&self.view);
                 if wish.visible {
                     self.copies.publish(&mut self.out, id, birth);
                 }
                 match (kept, is_sealing) {
                     // It is answered when the store has sealed it.
                     (true, true) => return,
+                    // A copy that is in the log is never evicted.
+                    _ if logs && is_lasting => HoldOutcome::Held,
+                    _ if logs => return self.out.tell(Told::Log { id, birth }),
                     (true, false) if id.home().is_some() => HoldOutcome::Held,
                     // It may be evicted.
                     (false, _) if is_cache => HoldOutcome::Held,

@@ -36,7 +36,7 @@ impl Node {
     /// There is a copy that clients see, and no record of it.
     #[cfg(test)]
     pub(crate) fn add_copy(&mut self, id: ObjectId, birth: Birth, content: Content) {
-        self.copies.insert(id, Copy { birth, content, visible: true, kept: false });
+        self.copies.insert(id, Copy { birth, content, visible: true, kept: false, logged: false });
     }
 
     /// The holders of an incarnation by the record on this node, with the order of its last update.

@@ -137,7 +137,8 @@ fn what_is_found_is_pulled_into_a_local_object() {
 #[test]
 fn what_is_here_is_read_here_and_another_incarnation_is_not_mixed_in() {
     let mut bench = Bench::new();
-    let copy = Copy { birth: birth(5), content: content(), visible: false, kept: true };
+    let (visible, kept, logged) = (false, true, false);
+    let copy = Copy { birth: birth(5), content: content(), visible, kept, logged };
     bench.copies.insert(id(), copy);
     bench.begin(request(&[(0, 1)]));
     assert_eq!(bench.reply(), None, "clients cannot see it");

@@ -30,6 +30,11 @@ impl Operation {
         }
     }
 
+    /// Whether it puts a durable object.
+    pub(super) fn is_durable(&self) -> bool {
+        matches!(self, Self::Put { content, .. } if content.durable.is_some())
+    }
+
     /// Whether it puts an object that may be evicted at any time, and ends then.
     fn is_cache(&self) -> bool {
         matches!(self, Self::Put { content, .. } if content.keeping == Keeping::Cache)

@@ -114,7 +114,8 @@ impl Machine {
         self.ears = Ears::default();
         if with_memory {
             self.boot += 1;
-            self.store = Store::new(CAPACITY_BYTES);
+            let store = std::mem::replace(&mut self.store, Store::new(CAPACITY_BYTES));
+            self.store = store.after_loss_of_power();
         }
     }
 
@@ -127,6 +128,7 @@ impl Machine {
             addresses: vec![format!("10.0.0.{}:1", self.index + 1)],
             zone: String::new(),
             weight: self.weight,
+            log: self.store.log.state(),
             protocol: ProtocolRange { min: 1, max: 1 },
         }
     }

@@ -1,6 +1,6 @@
 //! What operators are told where objects are, when all is quiet.
 
-use plasmon_cluster::Slot;
+use plasmon_cluster::{NodeLog, Slot};
 use plasmon_proto::ObjectId;
 use plasmon_proto::pool::Keeping;
 use plasmon_proto::pool_admin::Standing;
@@ -69,7 +69,11 @@ impl World {
     fn check_spread(&self, id: ObjectId, found: &Found) -> Result<(), String> {
         let Found { birth, content, copies, holders, .. } = found;
         let origin = birth.slot;
-        let others = holders.iter().filter(|slot| **slot != origin).count();
+        let counts = |slot: &&Slot| {
+            let log = self.machines[usize::from(slot.0)].store.log.state();
+            **slot != origin && (content.durable.is_none() || log == NodeLog::Open)
+        };
+        let others = holders.iter().filter(counts).count();
         if content.keeping != Keeping::Spread || others < usize::from(*copies) {
             return Ok(());
         }

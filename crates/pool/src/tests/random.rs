@@ -28,6 +28,7 @@ const SEEDS: u64 = 300;
 const MUTATION_SEEDS: u64 = 300;
 const DRAIN_SEEDS: u64 = 75;
 const CUT_SEEDS: u64 = 75;
+const LOG_SEEDS: u64 = 75;
 
 /// Threads that run seeds.
 const THREADS: usize = 2;
@@ -70,6 +71,9 @@ impl World {
     /// Runs a whole life of the pool.
     fn run(&mut self) -> Result<(), String> {
         self.ids = (0..FREE_IDS).map(|n| ObjectId::pooled([n; 12], None)).collect();
+        if self.has_logs {
+            self.give_logs();
+        }
         self.start_all()?;
         self.after_ms(1_000, What::Act(Act::Fault));
         if self.has_drains {
@@ -80,12 +84,17 @@ impl World {
         }
         let end = self.now.after_ms(FAULTS_MS);
         self.run_until(end, true)?;
+        if self.has_logs {
+            self.mend_logs()?;
+            self.run_until(self.now.after_ms(20), false)?;
+        }
         self.stop_faults()?;
         self.end_all_owners()?;
         self.run_until(self.now.after_ms(AUDIT_MS), false)?;
         let audit = self.audit()?;
         self.run_until(self.now.after_ms(QUIET_MS - AUDIT_MS), false)?;
         self.check_answers(&audit)?;
+        self.check_durable(&audit)?;
         // A repair that finds no room is tried again now and then.
         for _ in 0..10 {
             if self.check_rest().is_ok() {
@@ -218,7 +227,6 @@ impl World {
             Keeping::Spread,
             Keeping::Cache,
         ]);
-        let content = Content { data_bytes, metadata_bytes, keeping, ..Content::default() };
         let copies = self.dice.pick(&[1, 2, 2, 3]);
         let copies_min = 1 + self.dice.below(u64::from(copies)) as u8;
         let copies_min = copies_min.min(2);
@@ -226,6 +234,9 @@ impl World {
             Keeping::Cache => (1, 1),
             Keeping::Local | Keeping::Spread => (copies, copies_min),
         };
+        let durable = self.durable_at_random(keeping, (copies, copies_min));
+        let content =
+            Content { data_bytes, metadata_bytes, keeping, durable, ..Content::default() };
         self.begin(at, Operation::Put { id, content, copies, copies_min }).map(|_| ())
     }
 
@@ -256,6 +267,9 @@ impl World {
     }
 
     fn fault(&mut self) -> Result<(), String> {
+        if self.has_logs && self.dice.percent(20) {
+            return self.fault_of_logs();
+        }
         let at = self.dice.size_below(self.machines.len());
         let other = self.dice.size_below(self.machines.len());
         let way = Way { from: at, to: other };
@@ -394,6 +408,7 @@ impl World {
 
     /// Asks every node about every id.
     fn audit(&mut self) -> Result<Vec<OperationNo>, String> {
+        self.leave_durable_puts();
         let waits: Vec<_> = self
             .history
             .entries
@@ -497,13 +512,14 @@ struct Kind {
     has_drains: bool,
     has_cuts: bool,
     fenced_go_on: bool,
+    has_logs: bool,
 }
 
 /// Runs one seed; what went wrong.
 fn run(seed: u64, kind: Kind, trace_max: usize) -> Result<(), String> {
     let mut world = World::new(seed, kind.mutation, trace_max);
     (world.has_drains, world.has_cuts) = (kind.has_drains, kind.has_cuts);
-    world.fenced_go_on = kind.fenced_go_on;
+    (world.fenced_go_on, world.has_logs) = (kind.fenced_go_on, kind.has_logs);
     let ended = catch_unwind(AssertUnwindSafe(|| world.run()));
     let ended = ended.unwrap_or_else(|_| Err("panicked".into()));
     ended.map_err(|what| format!("seed {seed}: {what}\n{}", world.trace()))
@@ -567,6 +583,12 @@ fn random_runs_with_drains_keep_every_promise() {
 #[test]
 fn random_runs_with_cuts_keep_every_promise() {
     check(Kind { has_cuts: true, ..Kind::default() }, seeds(CUT_SEEDS));
+}
+
+/// Objects are durable, too; logs are slow, full or fail, and power goes on all machines at once.
+#[test]
+fn random_runs_with_logs_keep_every_promise() {
+    check(Kind { has_logs: true, ..Kind::default() }, seeds(LOG_SEEDS));
 }
 
 /// Seeds that found a fault which the first hundreds of their kind do not find. They say less once

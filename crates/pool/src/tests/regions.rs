@@ -89,6 +89,7 @@ fn member(at: usize, incarnation: u64) -> Member {
         addresses: vec!["10.0.0.1:1".to_owned()],
         zone: String::new(),
         weight: 1,
+        log: plasmon_cluster::NodeLog::Absent,
         protocol: ProtocolRange { min: 3, max: 3 },
     }
 }

@@ -1,7 +1,8 @@
 //! A store as a node sees it, in a few maps: a double of `plasmond` for tests of many nodes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use plasmon_cluster::NodeLog;
 use plasmon_proto::ObjectId;
 use plasmon_proto::pool::Keeping;
 
@@ -21,6 +22,8 @@ pub(super) struct Object {
     pub(super) token: (ObjectId, Birth),
     pub(super) visible: bool,
     pub(super) keep: bool,
+    /// Whether it is in the log.
+    pub(super) logged: bool,
     /// Since when it is here.
     pub(super) since: Mono,
     /// The put that made it, while it is not answered: copies, and how many at least.
@@ -71,6 +74,29 @@ pub(super) type Maker = (Mono, OperationNo, plasmon_cluster::Slot, u64);
 
 pub(super) type Answers = Vec<(OperationNo, ObjectId, Outcome)>;
 
+/// What outlives the power of a machine.
+#[derive(Debug, Default)]
+pub(super) struct Log {
+    /// Whether there is a log, whether it has no room, and whether it takes nothing any more.
+    pub(super) is_there: bool,
+    pub(super) is_full: bool,
+    pub(super) has_failed: bool,
+    pub(super) objects: BTreeMap<ObjectId, Object>,
+    /// Ends that it notes.
+    pub(super) tombstones: BTreeSet<(ObjectId, Birth)>,
+}
+
+impl Log {
+    /// What the member of the node says of it.
+    pub(super) fn state(&self) -> NodeLog {
+        match (self.is_there, self.has_failed) {
+            (false, _) => NodeLog::Absent,
+            (true, false) => NodeLog::Open,
+            (true, true) => NodeLog::Failed,
+        }
+    }
+}
+
 /// The double.
 #[derive(Debug, Default)]
 pub(super) struct Store {
@@ -80,6 +106,7 @@ pub(super) struct Store {
     pub(super) locals: BTreeMap<ObjectId, Held>,
     /// The memory of regions that are not sealed.
     pub(super) regions: BTreeMap<ObjectId, Vec<u8>>,
+    pub(super) log: Log,
     pub(super) vouched_until: Mono,
     pub(super) capacity_bytes: u64,
     waiters: BTreeMap<ObjectId, Vec<Waiter>>,
@@ -95,6 +122,56 @@ pub(super) struct Store {
 impl Store {
     pub(super) fn new(capacity_bytes: u64) -> Self {
         Self { capacity_bytes, ..Self::default() }
+    }
+
+    /// The store of a machine whose power was lost: what is in the log is there, and what became of
+    /// it since is not known.
+    pub(super) fn after_loss_of_power(self) -> Self {
+        let Self { capacity_bytes, mut log, next_number, next_serial, .. } = self;
+        log.has_failed = false;
+        let objects = log.objects.clone();
+        Self { objects, log, next_number, next_serial, ..Self::new(capacity_bytes) }
+    }
+
+    /// The copy of an incarnation goes, also from the log.
+    fn remove(&mut self, id: &ObjectId, birth: Birth) {
+        if self.has(id, birth) {
+            self.objects.remove(id);
+        }
+        self.unlog(id, birth);
+    }
+
+    /// The log forgets a copy, unless it has failed.
+    fn unlog(&mut self, id: &ObjectId, birth: Birth) {
+        if self.is_in_log(id, birth) && !self.log.has_failed {
+            self.log.objects.remove(id);
+        }
+    }
+
+    /// Whether the log has a copy of an incarnation.
+    pub(super) fn is_in_log(&self, id: &ObjectId, birth: Birth) -> bool {
+        self.log.objects.get(id).is_some_and(|object| object.birth == birth)
+    }
+
+    /// Says that a copy has ended, unless it may be there again at the next start.
+    fn say_ended(&self, id: ObjectId, birth: Birth, calls: &mut Vec<Call>) {
+        if !self.is_in_log(&id, birth) {
+            calls.push(Call::Ended { id, birth });
+        }
+    }
+
+    /// The node wants a copy in the log.
+    pub(super) fn log_copy(&mut self, id: ObjectId, birth: Birth, calls: &mut Vec<Call>) {
+        let is_full = self.log.is_full && !self.log.has_failed;
+        let is_closed = is_full || self.log.has_failed;
+        let Some(object) = self.objects.get_mut(&id).filter(|o| o.birth == birth) else { return };
+        if !self.log.is_there || (is_closed && !object.logged) {
+            return calls.push(Call::NotLogged { id, birth, is_full });
+        }
+        (object.keep, object.logged) = (true, true);
+        let logged = Object { visible: false, pending: None, ..object.clone() };
+        self.log.objects.insert(id, logged);
+        calls.push(Call::Logged { id, birth });
     }
 
     /// What clients of this node see under an id.
@@ -134,7 +211,7 @@ impl Store {
                 return false;
             };
             self.objects.remove(&id);
-            calls.push(Call::Ended { id, birth });
+            self.say_ended(id, birth, calls);
         }
         true
     }
@@ -218,7 +295,8 @@ impl Store {
         let (visible, keep) = (id.home().is_some(), content.keeping != Keeping::Cache);
         let pending = Some((no, copies, copies_min));
         let token = (id, birth);
-        let object = Object { birth, content, token, visible, keep, since: now, pending };
+        let (logged, since) = (false, now);
+        let object = Object { birth, content, token, visible, keep, logged, since, pending };
         self.objects.insert(id, object);
         self.made.push((no, id, birth));
         calls.push(if visible && keep {
@@ -293,10 +371,8 @@ impl Store {
                 self.deleted(id, number, &Outcome::DeleteUnreachable)
             }
             Told::Drop { id, birth } => {
-                if self.has(&id, birth) {
-                    self.objects.remove(&id);
-                }
-                calls.push(Call::Ended { id, birth });
+                self.remove(&id, birth);
+                self.say_ended(id, birth, calls);
                 Vec::new()
             }
             Told::Publish { id, birth } => {
@@ -314,7 +390,26 @@ impl Store {
             }
             Told::Release { id, birth } => {
                 if let Some(object) = self.objects.get_mut(&id).filter(|o| o.birth == birth) {
-                    object.keep = false;
+                    (object.keep, object.logged) = (false, false);
+                    self.unlog(&id, birth);
+                }
+                Vec::new()
+            }
+            Told::Log { id, birth } => {
+                self.log_copy(id, birth, calls);
+                Vec::new()
+            }
+            Told::AddTombstone { id, birth } => {
+                if self.log.is_there && !self.log.is_full && !self.log.has_failed {
+                    self.log.tombstones.insert((id, birth));
+                    calls.push(Call::TombstoneAdded { id, birth });
+                }
+                Vec::new()
+            }
+            Told::RemoveTombstone { id, birth } => {
+                if !self.log.has_failed {
+                    self.log.tombstones.remove(&(id, birth));
+                    calls.push(Call::TombstoneRemoved { id, birth });
                 }
                 Vec::new()
             }
@@ -374,8 +469,8 @@ impl Store {
             object.visible = true;
             answers.extend(self.wake(now, id, calls));
         } else {
-            self.objects.remove(&id);
-            calls.push(Call::Ended { id, birth });
+            self.remove(&id, birth);
+            self.say_ended(id, birth, calls);
         }
         answers
     }
@@ -463,7 +558,8 @@ impl Store {
         if self.objects.contains_key(&id) {
             return Err(format!("a copy of {id} was sealed over another object"));
         }
-        let object = Object { birth, content, token, visible, keep, since: now, pending: None };
+        let (logged, since, pending) = (false, now, None);
+        let object = Object { birth, content, token, visible, keep, logged, since, pending };
         self.objects.insert(id, object);
         Ok(self.wake(now, id, calls))
     }
@@ -478,7 +574,9 @@ impl Store {
     /// What a node that was started again is told, and what it is asked again.
     pub(super) fn resume(&mut self) -> Vec<Call> {
         self.landings.clear();
-        let mut calls = Vec::new();
+        let tombstones = self.log.tombstones.iter();
+        let mut calls: Vec<Call> =
+            tombstones.map(|(id, birth)| Call::TombstoneAdded { id: *id, birth: *birth }).collect();
         for (id, object) in &self.objects {
             let (id, birth, content, visible) = (*id, object.birth, object.content, object.visible);
             match object.pending {
@@ -490,7 +588,10 @@ impl Store {
                         Call::Commit { id, serial, content, copies, copies_min }
                     });
                 }
-                _ => calls.push(Call::Has { id, birth, content, visible, kept: object.keep }),
+                _ => {
+                    let (kept, logged) = (object.keep, object.logged);
+                    calls.push(Call::Has { id, birth, content, visible, kept, logged });
+                }
             }
         }
         for (id, object) in &self.objects {
@@ -521,7 +622,7 @@ impl Store {
         let mut cached = self.objects.iter().filter(|(_, o)| !o.keep && o.pending.is_none());
         if let Some((id, birth)) = cached.nth(at).map(|(id, object)| (*id, object.birth)) {
             self.objects.remove(&id);
-            calls.push(Call::Ended { id, birth });
+            self.say_ended(id, birth, calls);
         }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 use std::sync::Arc;
 
 use plasmon_cluster::leader::{Activation, Command, Leader, Observation};
-use plasmon_cluster::{Map, Member, Reach, ReachReport, Slot};
+use plasmon_cluster::{Map, Member, NodeLog, Reach, ReachReport, Slot};
 use plasmon_proto::ObjectId;
 use plasmon_proto::parts::Span;
 use plasmon_proto::pool::Keeping;
@@ -13,7 +13,7 @@ use plasmon_proto::pool_checksum::ChecksumPage;
 use plasmon_testkit::Random;
 
 use crate::config::Mutation;
-use crate::event::{Call, Effect, Event, Fate, Ticket};
+use crate::event::{Call, Effect, Event, Fate, Ticket, Told};
 use crate::limits::ISOLATED_MARGIN_MS;
 use crate::message::{Envelope, InlineBytes, SegmentRange, TransferNo};
 use crate::record::{Birth, Place};
@@ -43,13 +43,44 @@ const SEGMENT_WAIT_PAUSED_US: u64 = 10_000;
 /// What happens at a point in time.
 #[derive(Clone, Debug)]
 pub(super) enum What {
-    Deliver { way: Way, generation: u64, bytes: Vec<u8> },
-    Link { at: usize, peer: usize, up: bool, generation: u64 },
-    Node { at: usize, incarnation: u64, event: Event },
-    Segment { at: usize, incarnation: u64, sent: Sent },
-    Wake { at: usize },
-    KeepAlive { at: usize },
-    Stopped { at: usize, incarnation: u64 },
+    Deliver {
+        way: Way,
+        generation: u64,
+        bytes: Vec<u8>,
+    },
+    Link {
+        at: usize,
+        peer: usize,
+        up: bool,
+        generation: u64,
+    },
+    Node {
+        at: usize,
+        incarnation: u64,
+        event: Event,
+    },
+    Segment {
+        at: usize,
+        incarnation: u64,
+        sent: Sent,
+    },
+    Wake {
+        at: usize,
+    },
+    /// A log has written a copy.
+    Logged {
+        at: usize,
+        boot: u64,
+        id: ObjectId,
+        birth: Birth,
+    },
+    KeepAlive {
+        at: usize,
+    },
+    Stopped {
+        at: usize,
+        incarnation: u64,
+    },
     Etcd,
     Act(Act),
 }
@@ -109,7 +140,8 @@ pub(super) struct World {
     pub(super) commands: Vec<Command>,
     /// Whether the driver drains nodes, too.
     pub(super) has_drains: bool,
-    /// Machines that were ever to be drained: what they kept they may let go.
+    /// Machines that were ever to be drained, or have no log that works: what they kept they may
+    /// let go.
     pub(super) drained_ever: BTreeSet<usize>,
     /// Copies that were hidden when their pool daemon ended, in a run that drains nodes: what a
     /// draining node had shown may be left in them alone.
@@ -133,13 +165,17 @@ pub(super) struct World {
     /// How many events are remembered.
     trace_max: usize,
     /// What held a lease when the leader looked last, and when it wants to look again.
-    seen_members: Vec<(usize, u64)>,
+    seen_members: Vec<(usize, u64, NodeLog)>,
     leader_due: Option<u64>,
     /// What machines reported when the leader looked last, and which ones have to stop.
     seen_reports: Vec<ReachReport>,
     pub(super) fence: BTreeSet<Slot>,
     /// How often one was told to stop.
     pub(super) fenced: usize,
+    /// Whether the driver puts durable objects, and power and logs fail.
+    pub(super) has_logs: bool,
+    /// The longest that a log takes for a copy.
+    pub(super) log_ms: u64,
     /// Whether machines lose each other while they hold their leases, and report it.
     pub(super) has_cuts: bool,
     /// Whether a fenced machine ends its lease and decides on: a broken rule.
@@ -194,6 +230,8 @@ impl World {
             seen_reports: Vec::new(),
             fence: BTreeSet::new(),
             fenced: 0,
+            has_logs: false,
+            log_ms: 0,
             has_cuts: false,
             fenced_go_on: false,
         }
@@ -272,6 +310,7 @@ impl World {
                 self.machines[at].wake_at = None;
                 self.give(at, Event::Time)
             }
+            What::Logged { at, boot, id, birth } => self.logged(at, boot, (id, birth)),
             What::KeepAlive { at } => self.keep_alive(at),
             What::Stopped { at, incarnation } => {
                 self.stopped(at, incarnation);
@@ -384,6 +423,10 @@ impl World {
         let now = self.now;
         match effect {
             Effect::Send { to, envelope } => self.send(at, usize::from(to.0), &envelope)?,
+            Effect::Tell(Told::Log { id, birth }) if self.log_ms > 0 => {
+                let (boot, ms) = (self.machines[at].boot, self.dice.below(self.log_ms));
+                self.after_ms(ms, What::Logged { at, boot, id, birth });
+            }
             Effect::Tell(told) => {
                 self.note(|| format!("{at} tells {told:?}"));
                 let answers = self.machines[at].store.told(now, told, calls);
@@ -498,7 +541,7 @@ impl World {
     }
 
     /// Machines that keep a copy are remembered.
-    fn note_kept(&mut self, at: usize) {
+    pub(super) fn note_kept(&mut self, at: usize) {
         for (id, object) in self.machines[at].store.objects.iter().filter(|(_, o)| o.keep) {
             self.kept.entry((*id, object.birth)).or_default().insert(at);
         }
@@ -638,6 +681,10 @@ impl World {
         // An object that exists after its records or holders were lost is acknowledged with what
         // there is room for.
         let is_late = self.last_map.after_ms(1_000) > entry.begin;
+        if content.durable.is_some() && !is_deleted {
+            let least = if is_late { 1 } else { copies_min };
+            self.check_logged((id, birth), content, least)?;
+        }
         if kept.len() < usize::from(copies_min) && !is_deleted && !is_late {
             return Err(format!("acknowledged {id} with {} copies of {copies_min}", kept.len()));
         }
@@ -748,7 +795,8 @@ impl World {
         let now = self.now;
         let holds = |machine: &&Machine| machine.lease_expires.is_some_and(|until| until > now);
         let holders: Vec<_> = self.machines.iter().filter(holds).collect();
-        let seen_members: Vec<_> = holders.iter().map(|m| (m.index, m.incarnation)).collect();
+        let seen = |m: &&Machine| (m.index, m.incarnation, m.store.log.state());
+        let seen_members: Vec<_> = holders.iter().map(seen).collect();
         let is_due = self.leader_due.is_some_and(|due| due <= now.0 / 1000);
         let is_asked = !self.activations.is_empty() || !self.commands.is_empty();
         let reports = self.reach_reports(&self.maps[self.maps.len() - 1].1);

@@ -82,8 +82,12 @@ fn object_of(effect: &Effect) -> Option<ObjectId> {
             | Told::Verified { id, .. }
             | Told::Exists { id, .. }
             | Told::Found { id, .. }
+            | Told::Log { id, .. }
             | Told::Release { id, .. } => Some(*id),
-            Told::Vouch { .. } | Told::Look { .. } => None,
+            Told::Vouch { .. }
+            | Told::Look { .. }
+            | Told::AddTombstone { .. }
+            | Told::RemoveTombstone { .. } => None,
         },
         Effect::Send { .. }
         | Effect::Accept { .. }

@@ -41,6 +41,7 @@ mod adoptions;
 mod answers;
 mod checksums;
 mod landed;
+mod log;
 mod openings;
 mod parts;
 mod peers;
@@ -343,6 +344,7 @@ impl Core {
     fn say(&mut self, event: StoreEvent) -> io::Result<()> {
         match event {
             StoreEvent::Ready => return self.ready(),
+            StoreEvent::LogFailed => self.log_failed(),
             StoreEvent::Adoption(call) => self.adoption(call),
             StoreEvent::Call(call) => self.step(Event::Local(call)),
             StoreEvent::Opened(number, source) => self.opened(number, source),

@@ -116,6 +116,7 @@ fn map_of(nodes: &[(&str, u64)]) -> Map {
         addresses: vec![(*address).to_owned()],
         zone: String::new(),
         weight: 1,
+        log: plasmon_cluster::NodeLog::Absent,
         protocol: plasmon_cluster::ProtocolRange { min: 1, max: 1 },
     };
     let members: Vec<Member> = nodes.iter().enumerate().map(member).collect();

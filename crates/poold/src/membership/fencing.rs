@@ -91,9 +91,11 @@ impl Holder {
         view.is_some_and(|view| view.fenced_lease(self.life()) == Some(lease))
     }
 
-    /// Waits for so long, or until this lease is to be ended; whether to go on.
+    /// Waits for so long, or until this lease is to be ended or the log has failed; whether to go
+    /// on.
     pub(super) fn rest(&self, time: Duration, lease: LeaseId) -> bool {
-        self.shared.rest_until(time, |state| self.has_to_end(state, lease))
+        let is_log_news = |state: &State| state.has_log_failed && !self.says_that_log_failed();
+        self.shared.rest_until(time, |state| self.has_to_end(state, lease) || is_log_news(state))
     }
 
     /// The operations with which the member joins: the report comes with it, or the node would be

@@ -15,8 +15,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use plasmon_cluster::Member;
 use plasmon_cluster::lease::LeaseClock;
+use plasmon_cluster::{Member, NodeLog};
 use plasmon_etcd::{Client, Error, LeaseId, Operation};
 
 use super::event::Event;
@@ -87,9 +87,8 @@ impl Holder {
             self.shared.tell(Event::Trouble(error.to_string()));
         }
         let clock = LeaseClock::new(asked_ms, granted.ttl_s.saturating_mul(1000));
-        let value = self.member.encode().unwrap_or_default();
-        let member =
-            Operation::Put(self.keys.of(Key::Member(self.life())), value, Some(granted.id));
+        self.look_at_log();
+        let member = self.member_under(granted.id);
         let joined = Operation::Put(self.keys.of(Key::Joined), self.life().encode(), None);
         let operations = [member, joined].into_iter().chain(self.report_with(granted.id));
         let operations: Vec<Operation> = operations.collect();
@@ -105,6 +104,43 @@ impl Holder {
             self.shared.tell(Event::Lease { until_ms });
         }
         Ok(Held { id: granted.id, clock })
+    }
+
+    /// The operation that puts the member under a lease.
+    fn member_under(&self, lease: LeaseId) -> Operation {
+        let value = self.member.encode().unwrap_or_default();
+        Operation::Put(self.keys.of(Key::Member(self.life())), value, Some(lease))
+    }
+
+    /// Whether the member says that the log has failed.
+    pub(super) fn says_that_log_failed(&self) -> bool {
+        self.member.log == NodeLog::Failed
+    }
+
+    /// Has the member say that the log has failed, once that is known; whether it does so newly.
+    fn look_at_log(&mut self) -> bool {
+        let has_failed = self.shared.look(|state| state.has_log_failed);
+        let is_news = has_failed && !self.says_that_log_failed();
+        if is_news {
+            self.member.log = NodeLog::Failed;
+        }
+        is_news
+    }
+
+    /// Puts the member under its lease again when the log has failed since; whether that is done.
+    fn say_log(&mut self, lease: LeaseId, is_unsaid: bool) -> bool {
+        if !self.look_at_log() && !is_unsaid {
+            return true;
+        }
+        let member = self.member_under(lease);
+        match self.etcd.transact(&[], &[member]) {
+            Ok(_) => true,
+            Err(error) => {
+                let trouble = format!("saying that the log has failed: {error}; it is tried again");
+                self.shared.tell(Event::Trouble(trouble));
+                false
+            }
+        }
     }
 
     /// What etcd has now.
@@ -124,6 +160,7 @@ impl Holder {
     fn keep(&mut self, mut held: Held) {
         let pause = Duration::from_millis(self.ttl_ms / KEEP_ALIVES_PER_TTL);
         let mut is_told = true;
+        let mut is_log_said = true;
         let mut pending = PAUSE.min(pause);
         while self.rest(pending, held.id) {
             if self.is_fenced(held.id) {
@@ -140,6 +177,7 @@ impl Holder {
                     pending = PAUSE.min(pause);
                 }
             }
+            is_log_said = self.say_log(held.id, !is_log_said);
             match held.clock.held_until_ms() {
                 None => break,
                 // From here on nothing is said of the lease.

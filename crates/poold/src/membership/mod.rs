@@ -36,7 +36,9 @@ use std::thread::JoinHandle;
 
 use plasmon_cluster::adoption::Progress;
 use plasmon_cluster::node::BadMember;
-use plasmon_cluster::{DrainReport, Epoch, GroupNo, Member, NodeUuid, ProtocolRange, Suspect};
+use plasmon_cluster::{
+    DrainReport, Epoch, GroupNo, Member, NodeLog, NodeUuid, ProtocolRange, Suspect,
+};
 use plasmon_etcd::{Client, Condition, Operation, Options};
 use plasmon_membership::usage::UsageReports;
 use plasmon_membership::{BadClusterName, Key, Keys, Life, Snapshot, reports};
@@ -71,6 +73,8 @@ pub struct Settings {
     pub zone: String,
     /// Its share of groups and copies.
     pub weight: u32,
+    /// The log for durable objects of its store.
+    pub log: NodeLog,
     /// The versions of the protocol that it speaks.
     pub protocol: ProtocolRange,
 }
@@ -141,6 +145,7 @@ impl Membership {
             addresses: settings.addresses,
             zone: settings.zone,
             weight: settings.weight,
+            log: settings.log,
             protocol: settings.protocol,
         };
         member.check()?;
@@ -226,6 +231,11 @@ impl Membership {
     /// Reports to the leader and to operators which peers the node does not reach.
     pub fn report_suspects(&self, suspects: Vec<Suspect>) {
         self.shared.change(|state| state.suspects = Some(suspects));
+    }
+
+    /// The log of the node's store takes nothing any more: the member says so from now on.
+    pub fn log_failed(&self) {
+        self.shared.change(|state| state.has_log_failed = true);
     }
 
     /// The node decides nothing any more, after [`Event::Fenced`]: its lease may end.

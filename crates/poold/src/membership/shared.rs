@@ -35,6 +35,8 @@ pub(crate) struct State {
     pub(crate) drains: Vec<DrainReport>,
     /// Which peers the node does not reach; `None` before it has looked.
     pub(crate) suspects: Option<Vec<Suspect>>,
+    /// Whether the log of the node's store has failed.
+    pub(crate) has_log_failed: bool,
     /// Whether the node, which is fenced, decides nothing any more.
     pub(crate) has_stopped: bool,
     /// What the store says of namespaces.

@@ -213,6 +213,16 @@ impl StoreConnection {
         self.welcome.capacity_bytes
     }
 
+    /// Whether it has a log for durable objects.
+    pub fn has_log(&self) -> bool {
+        self.welcome.durable
+    }
+
+    /// Whether that log was not open yet when the connection was made.
+    pub fn is_log_closed(&self) -> bool {
+        self.welcome.log_closed
+    }
+
     /// Ends the connection, and the store ends what this client holds.
     pub fn close(&self) {
         if let Some(shown) = &self.shown {

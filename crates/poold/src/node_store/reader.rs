@@ -269,6 +269,7 @@ fn description_of(reply: Reply) -> Option<Description> {
 fn event_of(call: Call) -> StoreEvent {
     match call {
         Call::InventoryEnd => StoreEvent::Ready,
+        Call::LogFailed => StoreEvent::LogFailed,
         call => StoreEvent::Call(call),
     }
 }

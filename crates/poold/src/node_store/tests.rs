@@ -38,6 +38,7 @@ fn welcome() -> Welcome {
         level: Level::Leased,
         capacity_bytes: 1 << 20,
         durable: false,
+        log_closed: false,
         index: IndexTable { number: 1, slots: 64 },
     }
 }

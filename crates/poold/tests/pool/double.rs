@@ -296,10 +296,14 @@ impl Store for Double {
                 }
             }
             Told::Look { id, number } => calls.push(Call::Looked { id, number }),
+            // This store has no log.
+            Told::Log { id, birth } => calls.push(Call::NotLogged { id, birth, is_full: false }),
             Told::Vouch { .. }
             | Told::Verified { .. }
             | Told::Exists { .. }
-            | Told::Found { .. } => {}
+            | Told::Found { .. }
+            | Told::AddTombstone { .. }
+            | Told::RemoveTombstone { .. } => {}
         }
         drop(state);
         self.state.1.notify_all();

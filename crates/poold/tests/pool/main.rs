@@ -55,6 +55,7 @@ impl Node {
             addresses: relay.iter().map(|relay| relay.address().to_string()).collect(),
             zone: String::new(),
             weight: 1,
+            log: plasmon_cluster::NodeLog::Absent,
             protocol: ProtocolRange { min: 1, max: 1 },
         };
         let settings = Settings {

@@ -30,7 +30,7 @@ impl<D: Directory> Store<D> {
             return;
         }
         let name = attributes.as_ref().and_then(|attributes| attributes.name.clone());
-        if let Some(durable) = attributes.as_ref().filter(|it| it.durable)
+        if let Some(durable) = attributes.as_ref().filter(|it| it.is_durable())
             && let Err(failure) = self.check_durable(client, &id, &target, durable)
         {
             return self.fail(client, request, failure);

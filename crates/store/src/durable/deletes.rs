@@ -83,15 +83,22 @@ impl<D: Directory> Store<D> {
 
     /// A delete is in the log, or is not.
     pub(crate) fn unlogged(&mut self, ticket: Ticket, outcome: Result<(), LogFailure>) {
+        if self.tombstone_removed(ticket, &outcome) {
+            return;
+        }
         let durable = &mut self.objects.durable;
-        let Some(id) = durable.unlogging.remove(&ticket) else { return };
+        let Some((id, lsn)) = durable.unlogging.remove(&ticket) else { return };
         if durable.dying.get(&id) == Some(&ticket) {
             durable.dying.remove(&id);
         }
         let parked = durable.waiting.remove(&ticket).unwrap_or_default();
+        if outcome.is_err() && id.is_pooled() {
+            durable.stuck.insert(id, lsn);
+        }
         if let Err(failure) = &outcome {
             self.note_log_failure(failure);
         }
+        self.tell_ends(&id);
         for number in parked {
             let Some(parked) = self.objects.durable.parked.get_mut(&number) else { continue };
             if let Err(failure) = &outcome {
@@ -104,6 +111,15 @@ impl<D: Directory> Store<D> {
             {
                 self.reply(parked.asker.client, parked.request, parked.reply);
             }
+        }
+    }
+
+    /// Has the log take the end of a copy that it did not take before.
+    pub(crate) fn end_again(&mut self, id: &ObjectId) {
+        if self.objects.durable.is_open()
+            && let Some(lsn) = self.objects.durable.stuck.remove(id)
+        {
+            self.objects.unlog(*id, lsn, &mut self.out);
         }
     }
 
@@ -137,7 +153,7 @@ impl<D: Directory> Objects<D> {
     /// Has the record of an object that ended marked as dead.
     pub(crate) fn unlog(&mut self, id: ObjectId, lsn: Lsn, out: &mut Vec<Effect>) {
         let ticket = self.durable.ticket();
-        self.durable.unlogging.insert(ticket, id);
+        self.durable.unlogging.insert(ticket, (id, lsn));
         self.durable.dying.insert(id, ticket);
         out.push(Effect::Unlog(ticket, id, lsn));
     }

@@ -2,6 +2,7 @@
 
 use plasmon_proto::message::{Failure, Reply};
 use plasmon_proto::object::ObjectMeta;
+use plasmon_proto::pool::Call;
 use plasmon_proto::{Attributes, Code, ObjectId};
 
 use super::{LogRecord, LogState};
@@ -32,6 +33,9 @@ impl<D: Directory> Store<D> {
         target: &ObjectId,
         attributes: &Attributes,
     ) -> Result<(), Failure> {
+        if target.is_pooled() {
+            return self.check_durable_of_pool(client, id, target, attributes);
+        }
         let owned = self.objects.pending_objects.get(id).is_some_and(|it| it.traits.owned);
         let is_in_scope =
             |id| self.sessions.clients.get(client).is_some_and(|found| found.scopes.contains(id));
@@ -40,9 +44,6 @@ impl<D: Directory> Store<D> {
         let detail = if !self.config.durable {
             "the store has no log for durable objects: start it with --durable-dir, or put the \
              object without durable"
-                .to_owned()
-        } else if target.is_pooled() {
-            "objects of a pool cannot be durable yet: choose a name that does not begin with @"
                 .to_owned()
         } else if owned {
             "an object that is owned by a composite cannot be durable: leave one of the two out"
@@ -63,6 +64,27 @@ impl<D: Directory> Store<D> {
             return Ok(());
         };
         Err(Failure::of(code).with_id(*target).with_detail(detail))
+    }
+
+    /// The same for an object of a pool, which other nodes may have in their logs.
+    fn check_durable_of_pool(
+        &self,
+        client: ClientNo,
+        id: &ObjectId,
+        target: &ObjectId,
+        attributes: &Attributes,
+    ) -> Result<(), Failure> {
+        let is_in_scope =
+            |id| self.sessions.clients.get(client).is_some_and(|found| found.scopes.contains(id));
+        let detail = if !attributes.members.is_empty() {
+            "a composite of a pool cannot be durable yet: put the value as one object"
+        } else if is_in_scope(id) || is_in_scope(target) {
+            "objects of a scope are deleted unless it is published, so they cannot be durable: \
+             put the object outside of the scope"
+        } else {
+            return Ok(());
+        };
+        Err(Failure::of(Code::Unsupported).with_id(*target).with_detail(detail))
     }
 
     /// Has the object written to the log. Its seal, which was checked, is answered after that.
@@ -100,6 +122,9 @@ impl<D: Directory> Store<D> {
 
     /// An object is in the log, or is not.
     pub(crate) fn logged(&mut self, ticket: Ticket, outcome: Result<Lsn, LogFailure>) {
+        if self.copy_written(ticket, &outcome) || self.tombstone_added(ticket, &outcome) {
+            return;
+        }
         let Some((id, serial)) = self.objects.durable.logging.remove(&ticket) else { return };
         let creating = self.objects.pending_objects.get(&id).filter(|it| it.serial == serial);
         let Some(creating) = creating.cloned() else { return };
@@ -142,6 +167,7 @@ impl<D: Directory> Store<D> {
     pub(crate) fn note_log_failure(&mut self, failure: &LogFailure) {
         if failure.code == Code::Io && self.objects.durable.is_open() {
             self.objects.durable.state = LogState::Failed(failure.detail.clone());
+            self.call(Call::LogFailed);
         }
     }
 }

@@ -1,8 +1,8 @@
 //! How a client takes the seat and leaves it.
 
 use plasmon_proto::message::{Failure, Reply};
-use plasmon_proto::object::ObjectMeta;
-use plasmon_proto::pool::{Birth, Call, Content, Fate, Origin, Refusal, Told};
+use plasmon_proto::object::{ObjectMeta, PoolAttributes};
+use plasmon_proto::pool::{Birth, Call, Content, Fate, Origin, Refusal, Told, WantedCopies};
 use plasmon_proto::{Attributes, Code, ObjectId, Policy};
 
 use super::copies::birth_here;
@@ -12,6 +12,7 @@ use crate::event::ClientNo;
 use crate::extras::Extras;
 use crate::ports::Directory;
 use crate::records::HIDDEN;
+use crate::spill::Backing;
 use crate::store::Store;
 use crate::work::{EXAMINED_MAX, PIECE};
 
@@ -35,6 +36,11 @@ impl<D: Directory> Store<D> {
         self.reply(client, request, Reply::Done);
         self.seat.sweep.told = None;
         self.call_adoptions();
+    }
+
+    /// The client that has the seat.
+    pub(crate) fn seat_agent(&self) -> Option<ClientNo> {
+        self.seat.agent
     }
 
     /// Whether any client has the seat.
@@ -95,6 +101,10 @@ impl<D: Directory> Store<D> {
         self.seat.inventory = (!is_over).then_some(at);
         self.work.seat = !is_over;
         if is_over {
+            self.call_tombstones();
+            if self.objects.durable.has_failed() {
+                self.call(Call::LogFailed);
+            }
             self.call_pending();
             self.call(Call::InventoryEnd);
         }
@@ -134,7 +144,8 @@ impl<D: Directory> Store<D> {
             } else {
                 let content = content_of(&entry.meta, extras, birth);
                 let kept = is_kept(&entry.meta, extras);
-                Call::Has { id: entry.id, birth, content, visible, kept }
+                let logged = self.objects.durable.has(entry.serial);
+                Call::Has { id: entry.id, birth, content, visible, kept, logged }
             });
         }
         at.record as usize >= end
@@ -158,7 +169,9 @@ impl<D: Directory> Store<D> {
             } else {
                 let content = content_of(&spilled.meta, extras, birth);
                 let kept = is_kept(&spilled.meta, extras);
-                Call::Has { id: *id, birth, content, visible: true, kept }
+                let logged = matches!(spilled.backing, Backing::Log(_));
+                let visible = !spilled.unpublished;
+                Call::Has { id: *id, birth, content, visible, kept, logged }
             });
         }
         true
@@ -208,6 +221,9 @@ impl<D: Directory> Store<D> {
                 Told::Verified { id, number, known } => self.verified(&id, number, known),
                 Told::Exists { id, number } => self.exists(&id, number),
                 Told::Found { id, number } => self.found(&id, number),
+                Told::Log { id, birth } => self.log_copy(&id, birth),
+                Told::AddTombstone { id, birth } => self.add_tombstone(&id, birth),
+                Told::RemoveTombstone { id, birth } => self.remove_tombstone(&id, birth),
             }
         }
         self.tell_commits();
@@ -281,5 +297,9 @@ pub(super) fn content_of(meta: &ObjectMeta, extras: Option<&Extras>, birth: Birt
             .and_then(|extras| extras.attributes.pool)
             .map(|pool| pool.keeping())
             .unwrap_or_default(),
+        durable: extras
+            .and_then(|extras| extras.attributes.pool)
+            .filter(|pool| pool.is_durable())
+            .map(|PoolAttributes { copies, copies_min, .. }| WantedCopies { copies, copies_min }),
     }
 }

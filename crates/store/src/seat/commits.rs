@@ -222,8 +222,15 @@ fn failure_of(refusal: Refusal) -> Failure {
             let detail = "no node of the pool has room for the copies that it needs";
             Failure::of(Code::StoreFull).with_detail(detail)
         }
+        Refusal::NotEnoughLogs => Failure::of(Code::NotEnoughNodes).with_detail(
+            "too few live nodes have a log for durable objects, and a durable object needs at \
+             least copies_min of them: start more nodes with --durable-dir, or ask for fewer \
+             copies",
+        ),
         Refusal::InUse(slot) => Failure::of(Code::InUse).with_detail(format!(
-            "an object of this name was deleted, and the node in slot {slot} may still show it"
+            "an object of this name was deleted, and the node in slot {slot} may still have a copy \
+             (`plasmon pool nodes` names it): try again when it is back, or give it up with \
+             `plasmon pool forget NODE`"
         )),
         Refusal::Unreachable => Failure::of(Code::Unreachable).with_detail(
             "whether the pool has accepted the object is not known: put it again, and if it was \

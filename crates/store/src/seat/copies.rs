@@ -14,7 +14,7 @@ use crate::store::Store;
 
 /// Where a copy is.
 #[derive(Clone, Copy, Debug)]
-enum Place {
+pub(super) enum Place {
     Visible(Entry),
     Withheld(u32),
     Tier,
@@ -32,7 +32,7 @@ impl<D: Directory> Store<D> {
     }
 
     /// The copy of this incarnation.
-    fn copy(&self, id: &ObjectId, birth: Birth) -> Option<Place> {
+    pub(super) fn copy(&self, id: &ObjectId, birth: Birth) -> Option<Place> {
         let (place, pool) = if let Some(entry) = self.objects.find(id) {
             (Place::Visible(entry), self.pool_attributes(entry.record))
         } else if let Some(withheld) = self.seat.withheld(id) {
@@ -88,7 +88,13 @@ impl<D: Directory> Store<D> {
             }
             Some(Place::Withheld(_)) => self.end_withheld(id),
             Some(Place::Tier) => self.drop_spilled(id, ObjectState::Deleted),
-            None => self.call(Call::Ended { id: *id, birth }),
+            None => {
+                self.end_again(id);
+                // It is said when the log knows it.
+                if !self.objects.durable.waits_for_end(id, birth) {
+                    self.call(Call::Ended { id: *id, birth });
+                }
+            }
         }
     }
 
@@ -100,7 +106,8 @@ impl<D: Directory> Store<D> {
                 self.committed(id, birth.serial, Ok(()));
             }
             Some(Place::Withheld(_)) => self.show_withheld(id),
-            _ => {}
+            Some(Place::Tier) => self.publish_unpublished(id),
+            Some(Place::Visible(_)) | None => {}
         }
     }
 
@@ -124,6 +131,7 @@ impl<D: Directory> Store<D> {
 
     /// The agent lets a copy be evicted.
     pub(super) fn release_copy(&mut self, id: &ObjectId, birth: Birth) {
+        self.release_logged(id, birth);
         match self.copy(id, birth) {
             Some(Place::Visible(Entry { record, .. }) | Place::Withheld(record)) => {
                 self.treat(record, Policy::Cache);
@@ -166,10 +174,11 @@ impl<D: Directory> Store<D> {
     }
 
     /// A copy came back from the tier after the time until which it may be shown.
-    pub(crate) fn withhold_restored(&mut self, id: &ObjectId, record: u32) {
+    pub(crate) fn withhold_restored(&mut self, id: &ObjectId, record: u32, unpublished: bool) {
         let entry = self.objects.entry(record);
         self.forget_name(&entry);
-        self.withhold_new(id, record, Reason::Unvouched);
+        let reason = if unpublished { Reason::Unpublished } else { Reason::Unvouched };
+        self.withhold_new(id, record, reason);
     }
 
     /// A copy of another node is here: the object is not new, so subscribers are not told.
@@ -209,6 +218,8 @@ impl<D: Directory> Store<D> {
     pub(super) fn end_withheld(&mut self, id: &ObjectId) {
         let Some(Withheld { record, .. }) = self.seat.withheld.remove(id) else { return };
         let pool = self.pool_attributes(record);
+        let serial = self.objects.entry(record).serial;
+        self.objects.drop_record(serial, &mut self.out);
         self.objects.deferred_frees.add(record, self.now_ms);
         self.copy_ended(id, pool);
         self.note_collecting();
@@ -222,6 +233,9 @@ impl<D: Directory> Store<D> {
         }
         // Also to an agent that is being told what is here: it may have been told of this one.
         if let (Some(agent), Some(birth)) = (self.seat.agent, self.birth(id, pool)) {
+            if self.objects.durable.waits_for_end(id, birth) {
+                return;
+            }
             self.out.push(Effect::Call(agent, Call::Ended { id: *id, birth }));
         }
     }

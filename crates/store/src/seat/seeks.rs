@@ -45,7 +45,8 @@ impl<D: Directory> Store<D> {
             return Some(ObjectState::Sealed);
         }
         if let Some(spilled) = self.objects.tier.get(id) {
-            return self.is_vouched(id).then(|| spilled.state());
+            let is_shown = self.is_vouched(id) && !spilled.unpublished;
+            return is_shown.then(|| spilled.state());
         }
         let is_created =
             self.objects.pending_objects.get(id).is_some_and(|it| it.landing.is_none());

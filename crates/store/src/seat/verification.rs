@@ -45,6 +45,7 @@ impl<D: Directory> Store<D> {
         let creating = self.objects.pending_objects.get(id);
         let reason = self.seat.withheld(id).map(|withheld| withheld.reason);
         creating.is_some_and(|creating| creating.landing.is_some())
+            || self.objects.tier.get(id).is_some_and(|spilled| spilled.unpublished)
             || matches!(reason, Some(Reason::Committing { .. } | Reason::Unpublished))
     }
 

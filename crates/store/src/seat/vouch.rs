@@ -34,7 +34,7 @@ impl<D: Directory> Store<D> {
         let asked: Vec<ObjectId> = self.seat.seeks.keys().copied().collect();
         for id in asked {
             // One that is in the tier can be brought back again.
-            if self.objects.tier.get(&id).is_some() {
+            if self.objects.tier.get(&id).is_some_and(|spilled| !spilled.unpublished) {
                 self.start_restore(&id);
             }
         }

@@ -151,10 +151,15 @@ impl<D: Directory> Store<D> {
             self.objects.expiries.insert((expires_ms, entry.id, file));
         }
         let Entry { id, meta, .. } = *entry;
+        let (meta, extras) = match backing {
+            Backing::Log(_) => self.as_logged(&id, meta, extras),
+            Backing::File | Backing::Superseded => (meta, extras),
+        };
         let name = extras.attributes.name.clone();
         let members = extras.attributes.members.clone();
-        let (serial, corrupt, restoring) = (file, false, false);
-        let spilled = SpilledObject { serial, backing, meta, extras, owner, corrupt, restoring };
+        let (serial, corrupt, restoring, unpublished) = (file, false, false, false);
+        let spilled =
+            SpilledObject { serial, backing, meta, extras, owner, corrupt, restoring, unpublished };
         self.objects.tier.insert(id, spilled);
         self.objects.deferred_deletes.renumber(entry.serial, file);
         self.totals.spilled += 1;
@@ -256,21 +261,27 @@ impl<D: Directory> Store<D> {
             self.objects.expiries.remove(&(expires_ms, id, spilled.serial));
         }
         let serial = self.serial();
-        let SpilledObject { meta, extras, owner, backing, .. } = spilled;
+        let SpilledObject { meta, extras, owner, backing, unpublished, .. } = spilled;
         self.sessions.clients.own(owner, charge);
         self.objects.warm_members(&extras.attributes.members);
         let extras = extras.kept();
-        let visible = !id.is_pooled() || self.is_vouched(&id);
+        let visible = !id.is_pooled() || (self.is_vouched(&id) && !unpublished);
         let record = self.publish(NewObject { id, serial, range, meta, owner, extras, visible });
         self.totals.restored += 1;
         if let Backing::Log(lsn) = backing {
             self.objects.durable.insert(serial, LogRecord { id, lsn });
-            return self.notify_waiters(&id, ObjectState::Sealed);
+            if id.is_pooled() {
+                self.keep_logged(record);
+            }
+            return match visible {
+                true => self.notify_waiters(&id, ObjectState::Sealed),
+                false => self.withhold_restored(&id, record, unpublished),
+            };
         }
         self.totals.spill_read_bytes += stored_bytes(&meta.sizes);
         if !visible {
             self.objects.unspill(id, spilled.serial, &mut self.out);
-            return self.withhold_restored(&id, record);
+            return self.withhold_restored(&id, record, unpublished);
         }
         self.keep_file(serial, id, spilled.serial, stored_bytes(&meta.sizes));
         self.notify_waiters(&id, ObjectState::Sealed);

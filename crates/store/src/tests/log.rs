@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use plasmon_proto::ObjectId;
+use plasmon_proto::message::{ExtentId, Range};
 
-use crate::effect::SpillOrder;
+use crate::effect::{NoteOrder, SpillOrder};
 use crate::event::{LoggedObject, Lsn};
 
 /// Everything that was made durable, in the order in which the store asked for it.
@@ -18,9 +19,19 @@ pub(crate) struct TestLog {
 impl TestLog {
     /// An object is durable; a record of its id before it is superseded.
     pub(crate) fn put(&mut self, order: &SpillOrder) -> Lsn {
-        assert!(order.attributes.durable, "only durable objects are logged");
+        assert!(order.attributes.is_durable(), "only durable objects are logged");
         self.last_lsn += 1;
         self.live.insert(order.id, (self.last_lsn, order.clone()));
+        self.last_lsn
+    }
+
+    /// A record without content is durable.
+    pub(crate) fn note(&mut self, order: &NoteOrder) -> Lsn {
+        let NoteOrder { id, meta, attributes } = order.clone();
+        let range = Range { extent: ExtentId(0), offset: 0, bytes: 0 };
+        self.last_lsn += 1;
+        let order = SpillOrder { id, serial: 0, range, meta, attributes };
+        self.live.insert(id, (self.last_lsn, order));
         self.last_lsn
     }
 

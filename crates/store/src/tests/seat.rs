@@ -5,6 +5,7 @@ mod composites;
 mod describing;
 mod homed;
 mod listing;
+mod logging;
 mod quotas;
 
 use plasmon_proto::message::{Landing, Reply, Request};
@@ -91,13 +92,13 @@ impl World {
         self.answer_to(client, request)
     }
 
-    /// What the agent was told since the last look.
-    /// What the agent was told, but for when the inventory ended.
+    /// What the agent was told since the last look, but for when the inventory ended.
     fn calls(&mut self) -> Vec<Call> {
         let calls = self.all_calls();
         calls.into_iter().filter(|call| *call != Call::InventoryEnd).collect()
     }
 
+    /// What the agent was told since the last look.
     fn all_calls(&mut self) -> Vec<Call> {
         let mut calls = Vec::new();
         self.effects.retain(|effect| match effect {
@@ -314,7 +315,8 @@ fn an_agent_that_comes_in_time_is_told_what_waits() {
         copies_min: 1,
     };
     let content = content("z", 10, ours());
-    let has = Call::Has { id: z, birth: ours(), content, visible: false, kept: true };
+    let (visible, kept, logged) = (false, true, false);
+    let has = Call::Has { id: z, birth: ours(), content, visible, kept, logged };
     let seek = seek_of(x, 1, Class::Get);
     let expected = [has, commit, seek, delete_of(y, 1), Call::InventoryEnd];
     assert_eq!(world.all_calls(), expected);
@@ -554,7 +556,7 @@ fn an_id_with_a_home_is_seen_at_once_and_committed_afterwards() {
     world.tell(agent, Told::Committed { id: x, serial: 0, result: Ok(()) });
     world.disconnect(agent);
     let agent = world.agent(4);
-    let has = Call::Has { id: x, birth, content, visible: true, kept: true };
+    let has = Call::Has { id: x, birth, content, visible: true, kept: true, logged: false };
     assert_eq!(world.calls(), [has]);
 
     let y = homed(8);
@@ -999,7 +1001,8 @@ fn a_restarted_daemon_shows_no_free_copy_before_it_is_vouched_for_again() {
     let agent = world.agent(1);
     let has = |text, visible| {
         let content = content(text, 1000, theirs());
-        Call::Has { id: free(text), birth: theirs(), content, visible, kept: true }
+        let (kept, logged) = (true, false);
+        Call::Has { id: free(text), birth: theirs(), content, visible, kept, logged }
     };
     let expected = [has("shown", true), has("hidden", false), seek_of(shown, 1, Class::Get)];
     assert_eq!(world.calls(), expected);

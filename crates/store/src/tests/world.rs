@@ -234,15 +234,16 @@ impl World {
                 self.tier.remove(serial);
                 None
             }
-            Effect::Log(ticket, _) | Effect::Unlog(ticket, ..) | Effect::ReadLog(ticket, ..) => {
-                match self.logs {
-                    Some(done) => Some(self.answer_of_log(*ticket, effect, done)),
-                    None => {
-                        self.open.push_back((*ticket, effect.clone()));
-                        None
-                    }
+            Effect::Log(ticket, _)
+            | Effect::Note(ticket, _)
+            | Effect::Unlog(ticket, ..)
+            | Effect::ReadLog(ticket, ..) => match self.logs {
+                Some(done) => Some(self.answer_of_log(*ticket, effect, done)),
+                None => {
+                    self.open.push_back((*ticket, effect.clone()));
+                    None
                 }
-            }
+            },
             Effect::Harden(ticket, _) => self.answer(self.harden, *ticket, effect, Event::Hardened),
             Effect::Drop(extent) => {
                 self.extents.remove(extent);
@@ -259,7 +260,8 @@ impl World {
         let full = || LogFailure { code: Code::StoreFull, detail: "no room".to_owned() };
         match effect {
             Effect::Log(_, order) if done => Event::Logged(ticket, Ok(self.log.put(order))),
-            Effect::Log(..) => Event::Logged(ticket, Err(full())),
+            Effect::Note(_, order) if done => Event::Logged(ticket, Ok(self.log.note(order))),
+            Effect::Log(..) | Effect::Note(..) => Event::Logged(ticket, Err(full())),
             Effect::Unlog(_, id, lsn) if done => {
                 self.log.dead(id, *lsn);
                 Event::Unlogged(ticket, Ok(()))
@@ -320,7 +322,7 @@ impl World {
                 }
                 Event::Spilled(ticket, done)
             }
-            Effect::Log(..) | Effect::Unlog(..) | Effect::ReadLog(..) => {
+            Effect::Log(..) | Effect::Note(..) | Effect::Unlog(..) | Effect::ReadLog(..) => {
                 self.answer_of_log(ticket, &effect, done)
             }
             Effect::Restore(..) => read_back(ticket, done),

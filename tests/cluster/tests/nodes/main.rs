@@ -7,6 +7,7 @@ mod contents;
 mod deletes;
 mod disk;
 mod drain;
+mod durable;
 mod etcd_members;
 mod faults;
 mod homed;

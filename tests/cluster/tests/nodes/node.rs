@@ -51,18 +51,24 @@ impl Node {
     /// network namespace.
     pub(crate) fn start_inside(inside: &[String], etcd: &Etcd, name: &str, flags: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let socket = socket(folder.path());
-        let mut command = daemon_command(&plasmond(), &socket);
-        command.args(["--capacity-bytes", "256m", "--node-name", name]).args(flags);
-        command.arg("--cluster").arg(format!("etcd://{}", etcd.endpoints().join(",")));
-        command.env("PLASMON_POOLD", poold());
-        command.env("XDG_STATE_HOME", folder.path());
-        if let Some(level) = std::env::var_os("PLASMON_POOLD_LOG") {
-            command.env("PLASMON_POOLD_LOG", level);
-        }
+        let command = command_of(folder.path(), etcd, name, flags);
         let daemon = within(inside, command).stdin(Stdio::null()).spawn().unwrap();
-        let client = connect(socket);
+        let client = connect(socket(folder.path()));
         Self { client, folder, daemon, is_killed: false }
+    }
+
+    /// Its power is gone: all of it is killed at once, and what is on its disk stays.
+    pub(crate) fn switch_off(&mut self) {
+        self.kill_all();
+    }
+
+    /// It starts again on its disk, as a new store.
+    pub(crate) fn switch_on(&mut self, etcd: &Etcd, name: &str, flags: &[&str]) {
+        assert!(self.is_killed, "it was switched off");
+        let mut command = command_of(self.folder.path(), etcd, name, flags);
+        self.daemon = command.stdin(Stdio::null()).spawn().unwrap();
+        self.is_killed = false;
+        self.client = connect(socket(self.folder.path()));
     }
 
     /// Another client.
@@ -163,6 +169,24 @@ impl Drop for Node {
 fn poold() -> PathBuf {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| build(&["plasmon-poold"]).join("plasmon-poold")).clone()
+}
+
+/// What stands for the folder of a node in its flags.
+pub(crate) const FOLDER: &str = "FOLDER";
+
+/// The daemon of a node that has its files in this folder.
+fn command_of(folder: &Path, etcd: &Etcd, name: &str, flags: &[&str]) -> Command {
+    let own = |flag: &&str| flag.replace(FOLDER, &folder.display().to_string());
+    let mut command = daemon_command(&plasmond(), &socket(folder));
+    command.args(["--capacity-bytes", "256m", "--node-name", name]);
+    command.args(flags.iter().map(own));
+    command.arg("--cluster").arg(format!("etcd://{}", etcd.endpoints().join(",")));
+    command.env("PLASMON_POOLD", poold());
+    command.env("XDG_STATE_HOME", folder);
+    if let Some(level) = std::env::var_os("PLASMON_POOLD_LOG") {
+        command.env("PLASMON_POOLD_LOG", level);
+    }
+    command
 }
 
 /// A command that begins with these words.

@@ -192,7 +192,10 @@ impl World {
             self.last_serial += 1;
         }
         let serial = if is_homed { 0 } else { self.last_serial };
-        let (class, origin) = (Durability::Memory, None);
+        let draw = self.last_serial + u64::from(id.as_bytes()[0]);
+        let is_durable = self.has_logs() && !draw.is_multiple_of(3);
+        let class = if is_durable { Durability::Durable } else { Durability::Memory };
+        let origin = None;
         let pool = Some(PoolAttributes {
             copies,
             copies_min,
@@ -206,6 +209,9 @@ impl World {
         let attributes = Attributes { name, pool, ..Attributes::default() };
         let machine = &self.machines[at];
         let birth = Birth { slot: machine.slot(), boot: machine.boot, serial };
+        if is_durable {
+            self.durable_puts.insert((*id, birth));
+        }
         Token { id: *id, birth, attributes, parts: None }
     }
 

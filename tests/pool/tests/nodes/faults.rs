@@ -18,6 +18,10 @@ impl World {
     }
 
     pub(crate) fn fault(&mut self) -> Result<(), String> {
+        if self.has_logs() && self.dice.percent(10) {
+            self.lose_power();
+            return Ok(());
+        }
         let at = self.dice.size_below(self.machines.len());
         let other = self.dice.size_below(self.machines.len());
         let way = Way { from: at, to: other };
@@ -97,7 +101,7 @@ impl World {
         self.after_ms(ms, What::Act(Act::StartStore(at)));
     }
 
-    fn crash_machine(&mut self, at: usize, ms: u64) {
+    pub(crate) fn crash_machine(&mut self, at: usize, ms: u64) {
         self.end_agent(at, ms);
         self.leave_tasks(at);
         self.machines[at].end_store();

@@ -82,7 +82,7 @@ impl History {
         no
     }
 
-    fn of_id(&self, id: ObjectId) -> impl Iterator<Item = &Record> {
+    pub(crate) fn of_id(&self, id: ObjectId) -> impl Iterator<Item = &Record> {
         self.records.values().filter(move |record| record.operation.id() == id)
     }
 

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use plasmon_cluster::{Member, NodeUuid, ProtocolRange, Slot};
+use plasmon_cluster::{Member, NodeLog, NodeUuid, ProtocolRange, Slot};
 use plasmon_pool::{Birth, Mono};
 use plasmon_proto::message::Range;
 use plasmon_proto::{ObjectId, Policy};
@@ -16,6 +16,7 @@ use plasmon_testkit::directory::TestDirectory;
 use super::agents::Agent;
 use super::clients::Task;
 use super::history::OperationNo;
+use super::logs::Log;
 use super::memory::{Memory, Token};
 
 /// How long its store shows copies of free ids without a lease.
@@ -52,6 +53,8 @@ pub(crate) struct Machine {
     pub(crate) life: u64,
     pub(crate) memory: Memory,
     pub(crate) tier: BTreeMap<u64, SpilledFile>,
+    /// Outlives the memory.
+    pub(crate) log: Log,
     /// When the last work of the tier ends, and what was last said to the store.
     pub(crate) tier_last: Mono,
     pub(crate) to_store_last: Mono,
@@ -90,6 +93,7 @@ impl Machine {
             life: 0,
             memory: Memory::default(),
             tier: BTreeMap::new(),
+            log: Log::default(),
             tier_last: Mono(0),
             to_store_last: Mono(0),
             to_agent_last: Mono(0),
@@ -137,8 +141,13 @@ impl Machine {
             addresses: vec![format!("10.0.0.{}:1", self.index + 1)],
             zone: String::new(),
             weight: 1,
+            log: self.log_state(),
             protocol: ProtocolRange { min: 1, max: 1 },
         }
+    }
+
+    fn log_state(&self) -> NodeLog {
+        if self.config.durable { NodeLog::Open } else { NodeLog::Absent }
     }
 
     pub(crate) fn uuid(&self) -> NodeUuid {
@@ -170,17 +179,18 @@ impl Machine {
         token.ok_or_else(|| format!("{} has the memory of another object: {entry:?}", self.index))
     }
 
-    /// All copies in memory, seen by clients or not, and those in the tier.
+    /// All copies in memory, seen by clients or not, those in the tier and those in the log.
     pub(crate) fn copies(&self) -> Vec<(ObjectId, Birth, Policy)> {
         let in_memory = self.directory().entries().filter_map(|(_, entry, _)| {
             let token = self.memory.read(&entry.range)?;
             Some((entry.id, token.birth, entry.meta.traits.policy))
         });
+        let in_log = self.log.copies().map(|(id, birth)| (id, birth, Policy::Keep));
         let in_tier = self
             .tier
             .values()
             .map(|file| (file.order.id, file.token.birth, file.order.meta.traits.policy));
-        in_memory.chain(in_tier).collect()
+        in_memory.chain(in_tier).chain(in_log).collect()
     }
 
     pub(crate) fn has(&self, id: &ObjectId, birth: Birth) -> bool {
@@ -229,6 +239,12 @@ impl Machine {
             let broken = store.recover(now_ms, &self.memory.left(), objects, effects);
             if !broken.is_empty() {
                 return Err(format!("{}: lost with the daemon: {broken:?}", self.index));
+            }
+        }
+        if self.config.durable {
+            let ended = store.adopt_log(now_ms, self.log.found(), effects);
+            if !ended.is_empty() {
+                return Err(format!("{}: others have the ids of {ended:?}", self.index));
             }
         }
         self.store = Some(store);

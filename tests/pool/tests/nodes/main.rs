@@ -25,6 +25,7 @@ mod clients;
 mod etcd;
 mod faults;
 mod history;
+mod logs;
 mod machine;
 mod memory;
 #[path = "../../../../crates/pool/src/tests/network.rs"]

@@ -73,6 +73,7 @@ impl World {
         let audit = self.audit()?;
         self.run_until(self.now.after_ms(QUIET_MS - AUDIT_MS), false)?;
         self.check_answers(&audit)?;
+        self.check_durable(&audit)?;
         self.rest()?;
         self.check_regions()?;
         self.check_adoptions()?;

@@ -36,6 +36,8 @@ pub(crate) enum TierWork {
     Spill(Ticket, Box<SpillOrder>),
     Restore(Ticket, u64, Range),
     Unspill(u64),
+    /// Not of the tier, but in its queue: an effect on the log.
+    Log(Box<Effect>),
 }
 
 impl World {
@@ -116,6 +118,10 @@ impl World {
                 self.tier(at, TierWork::Restore(ticket, serial, range));
             }
             Effect::Unspill(_, serial) => self.tier(at, TierWork::Unspill(serial)),
+            effect @ (Effect::Log(..)
+            | Effect::Note(..)
+            | Effect::Unlog(..)
+            | Effect::ReadLog(..)) => self.tier(at, TierWork::Log(Box::new(effect))),
             Effect::Expel(client, why) => return Err(format!("{at} expels {client:?}: {why}")),
             other => return Err(format!("nothing here asks for {other:?}")),
         }
@@ -144,7 +150,7 @@ impl World {
     fn note_call(&mut self, at: usize, call: &Call) {
         let machine = &mut self.machines[at];
         match *call {
-            Call::Kept { id, birth } => {
+            Call::Kept { id, birth } | Call::Logged { id, birth } => {
                 machine.said_kept.insert((id, birth));
                 self.kept.entry((id, birth)).or_default().insert(at);
             }
@@ -255,6 +261,7 @@ impl World {
                 machine.tier.remove(&serial);
                 Ok(())
             }
+            TierWork::Log(effect) => self.log_works(at, *effect),
         }
     }
 

@@ -25,6 +25,9 @@ use super::stores::{Message, TierWork};
 /// The clock of the stores when a run begins, in milliseconds since 1970.
 const BEGINNING_MS: u64 = 1_700_000_000_000;
 
+/// In every so many runs the machines have logs.
+const LOGS_EVERY: u64 = 4;
+
 /// What happens at a point in time.
 #[derive(Debug)]
 pub(crate) enum What {
@@ -152,6 +155,8 @@ pub(crate) struct World {
     pub(crate) places: BTreeMap<u64, Place>,
     pub(crate) last_pin: u64,
     pub(crate) last_serial: u64,
+    /// What was put as durable objects.
+    pub(crate) durable_puts: BTreeSet<(ObjectId, Birth)>,
     queue: BinaryHeap<Reverse<(Mono, u64)>>,
     whats: BTreeMap<u64, What>,
     order: u64,
@@ -168,8 +173,14 @@ impl World {
         let capacity_bytes = dice.pick(&[3 << 20, 6 << 20, 12 << 20]);
         let spill_bytes_max = dice.pick(&[None, None, None, Some(capacity_bytes)]);
         let warm_bytes_max = dice.pick(&[0, capacity_bytes / 8, capacity_bytes]);
-        let config =
-            Config { pool: true, spill_bytes_max, warm_bytes_max, ..Config::new(capacity_bytes) };
+        let durable = seed % LOGS_EVERY == LOGS_EVERY - 1;
+        let config = Config {
+            pool: true,
+            durable,
+            spill_bytes_max,
+            warm_bytes_max,
+            ..Config::new(capacity_bytes)
+        };
         Self {
             now: Mono(1_000_000),
             dice,
@@ -194,6 +205,7 @@ impl World {
             places: BTreeMap::new(),
             last_pin: 0,
             last_serial: 0,
+            durable_puts: BTreeSet::new(),
             queue: BinaryHeap::new(),
             whats: BTreeMap::new(),
             order: 0,

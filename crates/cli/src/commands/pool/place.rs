@@ -38,6 +38,9 @@ fn rows(place: &ObjectPlace) -> Vec<(&'static str, String)> {
             0 => "none is kept: it is a cache".to_owned(),
             copies => format!("{has} of {copies}, {} at least", found.copies_min),
         };
+        if found.is_durable {
+            rows.push(("class", "durable: the copies are in the logs of their nodes".to_owned()));
+        }
         rows.push(("copies", copies));
         rows.push(("kept on", list(&found.holders)));
         rows.push(("cached", list(&found.caches)));

@@ -5,7 +5,7 @@ use super::model::Pool;
 use crate::admission::RefusalReason;
 use crate::fixtures::{map_of, member, up};
 use crate::limits::{GROUPS, NODES_MAX};
-use crate::node::{NodeUuid, ProtocolRange};
+use crate::node::{NodeLog, NodeUuid, ProtocolRange};
 
 fn decide(map: &Map, members: &[Member]) -> Decision {
     let observation = Observation {
@@ -321,6 +321,15 @@ fn a_node_with_a_bad_change_stays_as_it_was() {
     let restarted = Member { incarnation: 2, ..heavy };
     let map = decide(&map, &[restarted, member(1)]).proposal.unwrap();
     assert_eq!(map.node(Slot(0)).unwrap().state, NodeState::Down);
+}
+
+/// The copies there do not count from then on, and the node goes on.
+#[test]
+fn a_log_that_fails_is_in_the_next_map() {
+    let map = map_of((0..2).map(member).collect(), &[0, 1]);
+    let failed = Member { log: NodeLog::Failed, ..member(0) };
+    let map = decide(&map, &[failed.clone(), member(1)]).proposal.unwrap();
+    assert_eq!(map.node(Slot(0)).unwrap(), &up(failed));
 }
 
 #[test]

@@ -121,8 +121,22 @@ impl Batch {
 }
 
 fn append(log: &mut dyn ObjectLog, put: &LogPut) -> Result<Lsn, LogError> {
-    let place = Place { file: put.memfd.as_fd(), offset: put.offset };
-    allowed().and_then(|()| log.put(&put.object, Source::File(place)))
+    let attributes = match put.object.attributes.pool {
+        Some(_) => put.object.attributes.encode(),
+        None => Vec::new(),
+    };
+    let sizes = &put.object.sizes;
+    let source = match &put.content {
+        None => Source::Note,
+        Some((memfd, offset)) => {
+            let place = Place { file: memfd.as_fd(), offset: *offset };
+            match attributes.is_empty() {
+                true => Source::File(place),
+                false => Source::Ended(place, sizes.data + sizes.metadata, &attributes),
+            }
+        }
+    };
+    allowed().and_then(|()| log.put(&put.object, source))
 }
 
 /// An error where a simulated disk has one.

@@ -17,11 +17,10 @@ use super::super::files::Target;
 pub(crate) struct LogPut {
     /// Names the work.
     pub(crate) ticket: Ticket,
-    /// The extent that holds it.
-    pub(crate) memfd: Arc<Memfd>,
-    /// Where it starts there.
-    pub(crate) offset: u64,
-    /// What it is.
+    /// The extent that holds it, and where it starts there; `None` of one without content.
+    pub(crate) content: Option<(Arc<Memfd>, u64)>,
+    /// What it is. Of an object in a pool the attributes are those of a copy, which are not in the
+    /// extent.
     pub(crate) object: Box<FileMeta>,
 }
 

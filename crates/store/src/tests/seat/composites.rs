@@ -123,7 +123,8 @@ fn a_copy_of_a_composite_lands_without_its_members_and_names_ids_with_a_home_alo
     world.disconnect(agent);
     let _ = world.agent(3);
     let content = content_with(10, &attributes);
-    let has = Call::Has { id: free("x"), birth: theirs(), content, visible: true, kept: false };
+    let (visible, kept, logged) = (true, false, false);
+    let has = Call::Has { id: free("x"), birth: theirs(), content, visible, kept, logged };
     assert_eq!(world.calls(), [has]);
 }
 
