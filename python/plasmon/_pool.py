@@ -61,7 +61,10 @@ class PoolStatus:
     all their records on all their nodes, and ``groups_dead`` are on no live node: their objects
     cannot be found. ``alarm`` says why no node is given up, ``bad_map`` why the map cannot be used.
     ``refused`` are nodes that are not let in, as dicts with ``uuid`` and ``reason``, ``unreached``
-    pairs of names of nodes that do not reach each other, eight at most.
+    pairs of names of nodes that do not reach each other, eight at most. ``waited_for`` are nodes
+    that are away and without which groups are not complete, as pairs of the name and the number of
+    these groups, and ``logs_failed`` the names of nodes whose log for durable objects has failed;
+    both name 32 nodes at most.
     """
 
     epoch: int
@@ -77,6 +80,8 @@ class PoolStatus:
     bad_map: str | None
     refused: list[dict[str, str]]
     unreached: list[list[str]] = field(default_factory=list)
+    waited_for: list[list[str | int]] = field(default_factory=list)
+    logs_failed: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

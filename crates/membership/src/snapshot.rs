@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use plasmon_cluster::drain::{Progress, progress};
 use plasmon_cluster::map::Group;
-use plasmon_cluster::{Map, Node, NodeState, NodeUuid, Reach, Slot};
+use plasmon_cluster::{Map, Node, NodeLog, NodeState, NodeUuid, Reach, Slot};
 use plasmon_etcd::{Client, Error};
 use plasmon_proto::pool_admin::{
-    self, DrainLeft, PoolNode, PoolStatus, RefusedNode, UNREACHED_MAX,
+    self, DrainLeft, PoolNode, PoolStatus, RefusedNode, UNREACHED_MAX, WAITED_FOR_MAX,
 };
 
 use crate::keys::Keys;
@@ -96,7 +96,35 @@ impl Snapshot {
             bad_map: self.bad_map.clone(),
             refused: refused.collect(),
             unreached: self.unreached_names().take(UNREACHED_MAX).collect(),
+            waited_for: self.waited_for(map).take(WAITED_FOR_MAX).collect(),
+            logs_failed: logs_failed(map).take(WAITED_FOR_MAX).collect(),
         }
+    }
+
+    /// The nodes without a lease that groups need to be complete, and how many groups need each.
+    fn waited_for<'a>(&self, map: &'a Map) -> impl Iterator<Item = (String, u32)> + use<'a> {
+        let states: BTreeMap<Slot, NodeState> =
+            map.nodes().map(|(slot, node)| (slot, self.state(node))).collect();
+        let is = |slot: &Slot, state| states.get(slot) == Some(&state);
+        let is_live = |slot: &&Slot| states.get(*slot).is_some_and(|state| state.is_live());
+        let mut groups: BTreeMap<Slot, u32> = BTreeMap::new();
+        for (_, group) in map.groups() {
+            let in_sync = group.in_sync();
+            let wanted: Vec<Slot> = match in_sync.iter().find(is_live) {
+                // It only has to give its records to the others.
+                Some(_) => continue,
+                // The last nodes that had all records.
+                None if !in_sync.is_empty() => in_sync.to_vec(),
+                // No node has the records: they are made again from the copies on all nodes.
+                None if !group.acting.is_empty() => {
+                    states.keys().copied().filter(|slot| is(slot, NodeState::Down)).collect()
+                }
+                None => continue,
+            };
+            wanted.into_iter().for_each(|slot| *groups.entry(slot).or_default() += 1);
+        }
+        let name = move |(slot, count)| Some((map.node(slot)?.member.name.clone(), count));
+        groups.into_iter().filter_map(name)
     }
 
     /// The names of nodes that do not reach each other.
@@ -159,6 +187,12 @@ impl Snapshot {
         };
         map.nodes().map(node).collect()
     }
+}
+
+/// The names of nodes whose log has failed.
+fn logs_failed(map: &Map) -> impl Iterator<Item = String> {
+    let failed = map.nodes().filter(|(_, node)| node.member.log == NodeLog::Failed);
+    failed.map(|(_, node)| node.member.name.clone())
 }
 
 /// Pairs of nodes that do not reach each other.
@@ -256,6 +290,7 @@ mod tests {
         let status = silent.status();
         assert_eq!((status.epoch, status.nodes_live, status.nodes_down), (1, 0, 3));
         assert_eq!(status.groups_dead, 1024);
+        assert_eq!(status.waited_for.len(), 3, "no node leads that could say who is left");
 
         // The map says so: every group waits for the last one that had it.
         let map = next(&mut leader, &map, &[]);
@@ -263,8 +298,29 @@ mod tests {
         let status = lost.status();
         assert_eq!((status.nodes_live, status.nodes_down, status.leader), (0, 3, None));
         assert_eq!(status.groups_dead, 1024);
+        let names: Vec<&str> = status.waited_for.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["n1", "n2", "n3"]);
         assert_eq!(lost.nodes()[0].state, pool_admin::NodeState::Down);
         assert_eq!(lost.nodes()[0].since_epoch, 2);
+    }
+
+    /// The power of all nodes was lost, and one of them is still off.
+    #[test]
+    fn groups_without_records_wait_for_the_nodes_that_are_down() {
+        let mut leader = Leader::new(OUT_AFTER_MS);
+        let mut members = [member(1), member(2), member(3), member(4)];
+        members[1].log = NodeLog::Failed;
+        let map = next(&mut leader, &Map::default(), &members);
+        let map = next(&mut leader, &map, &[]);
+        let back = members[..3].iter().map(|it| Member { incarnation: 2, ..it.clone() });
+        let back: Vec<Member> = back.collect();
+        let map = next(&mut leader, &map, &back);
+        let present = back.iter().map(|member| member.uuid).collect();
+        let found = Snapshot { map: Some(Arc::new(map)), present, ..Snapshot::default() };
+        let status = found.status();
+        assert_eq!((status.nodes_live, status.nodes_down), (3, 1));
+        assert_eq!(status.waited_for, [("n4".to_owned(), 1024)]);
+        assert_eq!(status.logs_failed, ["n2"]);
     }
 
     #[test]

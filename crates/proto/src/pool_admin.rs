@@ -134,6 +134,9 @@ pub const LIST_WITHOUT_MAX: usize = 1024;
 /// other.
 pub const UNREACHED_MAX: usize = 8;
 
+/// Nodes that are named as those that groups wait for, or whose logs have failed.
+pub const WAITED_FOR_MAX: usize = 32;
+
 /// Refused nodes that a pool daemon names.
 pub const REFUSED_MAX: usize = 32;
 
@@ -332,6 +335,11 @@ pub struct PoolStatus {
     pub refused: Vec<RefusedNode>,
     /// The names of nodes that do not reach each other, [`UNREACHED_MAX`] pairs at most.
     pub unreached: Vec<(String, String)>,
+    /// The nodes without a lease that groups need to be complete, by name, and how many groups need
+    /// each; [`WAITED_FOR_MAX`] nodes at most.
+    pub waited_for: Vec<(String, u32)>,
+    /// The names of nodes whose log for durable objects has failed, [`WAITED_FOR_MAX`] at most.
+    pub logs_failed: Vec<String>,
 }
 
 /// What was found when all records of a pool were compared with all copies.

@@ -103,3 +103,27 @@ fn nodes_without_a_log_keep_no_durable_objects_and_the_error_says_so() {
         nodes[0].client.get(&name("@prod:one").id(), LONG).is_ok_and(|it| it.data() == b"x")
     });
 }
+
+/// The folder of a log is gone, so its next segment cannot be made.
+#[test]
+fn a_log_that_fails_is_named_and_puts_go_on_without_it() {
+    let Some((_etcd, nodes)) = nodes(3, &LOG) else { return };
+    put(&nodes[0], b"first", &durable("@prod:first", 3));
+    std::fs::remove_dir_all(nodes[2].path("log")).unwrap();
+    for number in 0..12 {
+        let data = pattern(number, 3 << 20);
+        nodes[0].client.put(&data, &durable(&format!("@prod:{number}"), 2)).unwrap();
+    }
+    let failed = |node: &Node| node.client.pool_status().map(|status| status.logs_failed);
+    until("the status names the node", || failed(&nodes[0]).is_ok_and(|it| it == ["node2"]));
+    let keeps = |number: u64| {
+        let place = nodes[0].client.pool_place(&name(&format!("@prod:{number}")).id());
+        let holders = place.unwrap().found.unwrap().holders;
+        let counted = holders.iter().filter(|holder| *holder != "node2").count();
+        counted >= 2
+    };
+    until("each is in the logs of two others", || (0..12).all(keeps));
+    let error = nodes[1].client.put(b"x", &durable("@prod:three", 3)).unwrap_err();
+    assert_eq!(error.code(), Code::NotEnoughNodes);
+    nodes[0].client.delete(&[name("@prod:first").id()]).unwrap();
+}

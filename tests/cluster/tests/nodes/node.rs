@@ -71,6 +71,11 @@ impl Node {
         self.client = connect(socket(self.folder.path()));
     }
 
+    /// A file or folder of its own, by its name.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
     /// Another client.
     pub(crate) fn connect(&self) -> Client {
         connect(socket(self.folder.path()))

@@ -36,6 +36,12 @@ fn rows(address: &str, status: &PoolStatus) -> Vec<(&'static str, String, Option
         let advice = "`plasmon pool forget NODE` forgets one";
         rows.push(("alarm", format!("{alarm}; {advice}"), Some(Paint::Bad)));
     }
+    if !status.waited_for.is_empty() {
+        rows.push(("waiting", waited_for_text(&status.waited_for), Some(Paint::Bad)));
+    }
+    if !status.logs_failed.is_empty() {
+        rows.push(("logs", logs_failed_text(&status.logs_failed), Some(Paint::Bad)));
+    }
     if let Some(problem) = &status.bad_map {
         rows.push(("map", format!("cannot be used: {problem}"), Some(Paint::Bad)));
     }
@@ -61,6 +67,27 @@ pub(super) fn nodes_text(status: &PoolStatus) -> String {
         }
     }
     text
+}
+
+/// Which nodes groups wait for.
+fn waited_for_text(nodes: &[(String, u32)]) -> String {
+    let node =
+        |(name, groups): &(String, u32)| format!("{name} ({})", count(u64::from(*groups), "group"));
+    let nodes: Vec<String> = nodes.iter().map(node).collect();
+    format!(
+        "groups are not complete without {}: start these nodes, or give up one that will not come \
+         back with `plasmon pool forget NODE`",
+        nodes.join(", ")
+    )
+}
+
+/// Which nodes have a log that has failed.
+fn logs_failed_text(nodes: &[String]) -> String {
+    format!(
+        "the log of durable objects has failed on {}: copies there do not count; look at the disk, \
+         and start the store again",
+        nodes.join(", ")
+    )
 }
 
 /// Which nodes do not reach each other.
@@ -106,15 +133,20 @@ mod tests {
             groups_dead: 1,
             alarm: Some("2 nodes are lost".to_owned()),
             unreached: vec![("a".to_owned(), "b".to_owned())],
+            waited_for: vec![("a".to_owned(), 1), ("c".to_owned(), 512)],
+            logs_failed: vec!["b".to_owned()],
             ..well
         };
         let found = rows("etcd://h:1", &ill);
-        assert_eq!(found.iter().filter(|(_, _, paint)| paint.is_some()).count(), 5);
+        assert_eq!(found.iter().filter(|(_, _, paint)| paint.is_some()).count(), 7);
         assert_eq!(found[2].1, "3 live, 2 down");
         assert!(
             found[3].1.ends_with("; 1 group without a live node, whose objects cannot be found")
         );
         assert!(found[4].1.contains("plasmon pool forget"));
-        assert_eq!(found[5].1, "nodes do not reach each other: a and b");
+        let expected = "groups are not complete without a (1 group), c (512 groups)";
+        assert!(found[5].1.starts_with(expected));
+        assert!(found[6].1.starts_with("the log of durable objects has failed on b:"));
+        assert_eq!(found[7].1, "nodes do not reach each other: a and b");
     }
 }
