@@ -9,7 +9,7 @@ WHOLE ?= 2000
 NAME ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-pool test test-foreign check bench fuzz soak sim sim-node faults sanitize docs format clean spark demo-spark \
+.PHONY: help setup demo demo-pool demo-durable test test-foreign check bench fuzz soak sim sim-node faults sanitize docs format clean spark demo-spark \
 	test-spark test-spark-pool test-spark-lines test-spark-suites test-hdf5 test-power
 
 help: ## list the targets
@@ -25,6 +25,10 @@ demo: setup ## 10 million rows, 4 to 16 processes, one copy in memory, beside si
 demo-pool: setup ## [ARGUMENTS="--json"]: three nodes, one table, one node is killed; wants root, for etcd
 	@scripts/setup.sh etcd
 	@$(PYTHON) -m scripts.demo_pool $(ARGUMENTS)
+
+demo-durable: setup ## [ARGUMENTS="--json"]: three nodes are switched off and on, and every durable object is there; wants etcd
+	@scripts/setup.sh etcd
+	@$(PYTHON) -m scripts.demo_durable $(ARGUMENTS)
 
 test: setup ## every test; ends with the counts
 	@scripts/setup.sh languages

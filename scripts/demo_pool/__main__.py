@@ -58,7 +58,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Runs the demo."""
     plan, is_json = plan_of(arguments)
     try:
-        with _ended_by_signals():
+        with ended_by_signals():
             return _run(plan, is_json)
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -85,7 +85,7 @@ def _say(what: str) -> None:
 
 
 @contextmanager
-def _ended_by_signals() -> Iterator[None]:
+def ended_by_signals() -> Iterator[None]:
     """A signal ends the block once, as Ctrl-C does; the clean-up that follows is not disturbed."""
     kinds = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 

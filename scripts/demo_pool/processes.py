@@ -135,7 +135,14 @@ class Etcd:
         command += ["--initial-cluster", f"demo={peers}"]
         if platform.machine() != "x86_64":
             command = ["env", f"ETCD_UNSUPPORTED_ARCH={_go_machine()}", *command]
+        self._command = command
         self._process = spawn(command, self._mark, self._log)
+
+    def restart(self) -> None:
+        """Ends it and starts it again on what it has written."""
+        self.close()
+        self._process = spawn(self._command, self._mark, self._log)
+        self.wait_until_ready()
 
     def wait_until_ready(self) -> None:
         """Returns once it answers."""
