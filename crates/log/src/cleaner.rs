@@ -61,6 +61,12 @@ pub(crate) struct Cleaner {
 }
 
 impl Cleaner {
+    /// Segments in which something was damaged may be copied by now: what could not be read may
+    /// have ended, or have been written again.
+    pub(crate) fn try_again(&mut self) {
+        self.stuck.clear();
+    }
+
     /// Does about so many bytes of reading and writing. Returns whether more is due.
     pub(crate) fn step(&mut self, engine: &mut Engine, bytes: u64) -> Result<bool, LogError> {
         let mut done = 0;

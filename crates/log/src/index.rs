@@ -102,6 +102,19 @@ impl Index {
         self.places.get(&lsn).is_some_and(|it| it.segment == segment && it.frame == frame)
     }
 
+    /// What lives in the frames of a segment that begin from `from` on and before `to`, in the
+    /// order of the numbers. It looks at everything that lives.
+    pub(crate) fn living_in(&self, segment: u64, from: u64, to: u64) -> Vec<(ObjectId, Lsn)> {
+        let is_there = |lsn: &Lsn| {
+            let place = self.places.get(lsn);
+            place.is_some_and(|it| it.segment == segment && (from..to).contains(&it.frame))
+        };
+        let living = self.newest.iter().filter(|(_, lsn)| is_there(lsn));
+        let mut living: Vec<_> = living.map(|(id, lsn)| (*id, *lsn)).collect();
+        living.sort_unstable_by_key(|(_, lsn)| *lsn);
+        living
+    }
+
     /// What is known of a segment.
     pub(crate) fn account(&self, segment: u64) -> Account {
         self.accounts.get(&segment).copied().unwrap_or_default()

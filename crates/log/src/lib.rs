@@ -60,6 +60,7 @@ use plasmon_spill::{FileMeta, Place, WritePiece};
 
 mod ahead;
 mod buffer;
+mod check;
 mod cleaner;
 pub mod dax_device;
 pub mod device;
@@ -84,6 +85,7 @@ mod spares;
 mod tests;
 
 pub use buffer::AlignedBuffer;
+pub use check::append_checksum;
 pub use dax_device::DaxDevice;
 pub use device::Device;
 pub use error::LogError;
@@ -174,6 +176,18 @@ pub trait ObjectLog: Send + std::fmt::Debug {
         footprint_bytes: u64,
         write: &mut WritePiece<'_>,
     ) -> Result<(), LogError>;
+    /// Reads some of an object's payload, from a byte on at which an earlier call stopped, and
+    /// compares it with its checksums; `take` gets what is right. Returns where to go on, `None`
+    /// when all of it is right.
+    fn check(
+        &mut self,
+        lsn: Lsn,
+        from: u64,
+        take: &mut dyn FnMut(&[u8]),
+    ) -> Result<Option<u64>, LogError>;
+    /// Whether these bytes are the payload of an object, as the checksum of its record says,
+    /// whatever the record itself is like by now.
+    fn matches(&mut self, lsn: Lsn, from: Source<'_>) -> Result<bool, LogError>;
     /// Garbage collection, at most about this many bytes of reading and writing. Returns whether
     /// more is due. To be called when there is nothing else to do, and after [`LogError::Full`].
     fn collect(&mut self, bytes: u64) -> Result<bool, LogError>;
@@ -240,7 +254,7 @@ pub struct Damage {
     pub place: String,
     /// Where in it.
     pub offset: u64,
-    /// The object and its record, where they are known.
+    /// An object that cannot be read there, or not after the next opening, and its record.
     pub object: Option<(ObjectId, Lsn)>,
     /// What is wrong.
     pub what: &'static str,

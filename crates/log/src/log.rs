@@ -6,6 +6,7 @@ use plasmon_spill::{FileMeta, WritePiece};
 
 use crate::ahead::Ahead;
 use crate::buffer::AlignedBuffer;
+use crate::check::{Checksums, Piece, check_piece, matches};
 use crate::cleaner::Cleaner;
 use crate::dax_device::{self, DaxDevice, Medium};
 use crate::device::{BLOCK_BYTES, Device};
@@ -21,6 +22,9 @@ use crate::recovery::recover;
 use crate::scrubber::Scrubber;
 use crate::segment_table::{Limits, Purpose};
 use crate::{DeviceKind, LogConfig, LogStatus, Lsn, ObjectLog, Opened, ScrubProgress, Source};
+
+/// What is said of an object that cannot be read.
+const DAMAGED: &str = "the payload of an object does not match its checksum";
 
 /// The smallest segment.
 const SEGMENT_BYTES_MIN: u64 = 64 * 1024;
@@ -177,8 +181,30 @@ impl ObjectLog for Log {
         } else {
             self.read_large(lsn, &place, write)?
         };
-        let what = "the payload of an object does not match its checksum";
-        if is_whole { Ok(()) } else { Err(self.corrupt(&place, what)) }
+        if is_whole { Ok(()) } else { Err(self.corrupt(&place, DAMAGED)) }
+    }
+
+    fn check(
+        &mut self,
+        lsn: Lsn,
+        from: u64,
+        take: &mut dyn FnMut(&[u8]),
+    ) -> Result<Option<u64>, LogError> {
+        let place = self.engine.index.place(lsn).ok_or(LogError::Absent { lsn })?;
+        let record = match chunk_count(place.bytes) {
+            0 | 1 => None,
+            _ => Some(self.record(lsn, &place)?.ok_or_else(|| self.corrupt(&place, DAMAGED))?),
+        };
+        let checksums = record.as_ref().map_or(Checksums::One(place.crc), Checksums::Table);
+        match check_piece(&mut self.engine, &place, &checksums, from, take)? {
+            Piece::Until(at) => Ok((at < place.bytes).then_some(at)),
+            Piece::Damaged => Err(self.corrupt(&place, DAMAGED)),
+        }
+    }
+
+    fn matches(&mut self, lsn: Lsn, from: Source<'_>) -> Result<bool, LogError> {
+        let place = self.engine.index.place(lsn).ok_or(LogError::Absent { lsn })?;
+        matches(&place, &from)
     }
 
     fn collect(&mut self, bytes: u64) -> Result<bool, LogError> {
@@ -202,7 +228,12 @@ impl ObjectLog for Log {
     }
 
     fn scrub(&mut self, bytes: u64) -> Result<ScrubProgress, LogError> {
-        self.scrubber.step(&mut self.engine, bytes)
+        let progress = self.scrubber.step(&mut self.engine, bytes)?;
+        if progress.finished {
+            // What was damaged may have been replaced since.
+            self.cleaner.try_again();
+        }
+        Ok(progress)
     }
 
     fn status(&self) -> LogStatus {

@@ -3,6 +3,7 @@
 //!
 //! Seeds: `PLASMON_LOG_SEEDS` says how many are tried, `PLASMON_LOG_SEED` tries one.
 
+mod checks;
 mod cleaning;
 mod crashes;
 mod damage;
