@@ -85,7 +85,7 @@ pub fn any(input: &mut Input<'_>, serials: &[u64]) -> Request {
 }
 
 fn rare(input: &mut Input<'_>, ids: Vec<ObjectId>) -> Request {
-    match input.below(18) {
+    match input.below(19) {
         0 => Request::Status,
         1 => Request::Sync,
         2 => Request::DeleteUnused { ids },
@@ -139,6 +139,7 @@ fn rare(input: &mut Input<'_>, ids: Vec<ObjectId>) -> Request {
             sizes: parts(input, 1 << 16).0,
             traits: traits(input),
         },
+        17 => Request::CheckLogged { id: pooled_id(input), birth: birth(input) },
         _ => Request::Share { bytes: input.word() },
     }
 }
@@ -182,7 +183,7 @@ fn told_of_adoptions(input: &mut Input<'_>) -> AdoptionTold {
 /// What the pool daemon might answer.
 pub fn told(input: &mut Input<'_>) -> Told {
     let (id, birth) = (pooled_id(input), birth(input));
-    match input.below(14) {
+    match input.below(16) {
         0 => {
             let fates = [Fate::Absent, Fate::Deleted, Fate::Lost, Fate::Unreachable, Fate::NoRoom];
             Told::Sought { id, number: input.byte().into(), fate: fates[input.below(5)] }
@@ -202,6 +203,8 @@ pub fn told(input: &mut Input<'_>) -> Told {
         10 => Told::Log { id, birth },
         11 => Told::AddTombstone { id, birth },
         12 => Told::RemoveTombstone { id, birth },
+        13 => Told::Discard { id, birth },
+        14 => Told::Relog { id, birth },
         _ => Told::Vouch { ms: input.word() },
     }
 }

@@ -400,6 +400,7 @@ impl World {
             Work::Spill(ticket) => Event::Spilled(ticket, done),
             Work::Log(ticket) => self.log.put(ticket, done),
             Work::Unlog(ticket) => self.log.dead(ticket, done),
+            Work::Check(ticket) => self.log.checked(ticket, done),
             Work::Open(ticket) => {
                 Event::Opened(ticket, if done { OpenedFile::At(0) } else { OpenedFile::Failed })
             }
@@ -468,7 +469,9 @@ impl World {
                 Effect::Opened(client, request, _, file) => {
                     self.answered(client, request, &Reply::SpillFile(file));
                 }
-                Effect::Log(ticket, _) | Effect::Note(ticket, _) => {
+                Effect::CheckLog(ticket, ..) => self.work.push(Work::Check(ticket)),
+                Effect::CheckFile(ticket, ..) => self.work.push(Work::Check(ticket)),
+                Effect::Log(ticket, _) | Effect::Note(ticket, _) | Effect::Relog(ticket, ..) => {
                     self.work.push(Work::Log(ticket));
                 }
                 Effect::Unlog(ticket, ..) => self.work.push(Work::Unlog(ticket)),

@@ -147,10 +147,13 @@ class Comparison:
 
     The nodes have read ``copies`` of so many ``bytes`` in all. Of the objects, the copies of
     ``same`` are alike, ``single`` have one copy, and those of ``differing`` are not alike;
-    ``unreadable`` copies could not be read. ``differences`` are the objects with such copies,
+    ``unreadable`` copies could not be read, or are not what the log of their node has, and the
+    records of ``damaged_records`` copies in their logs are damaged. Nothing is repaired: ``plasmon
+    pool verify --deep`` does that. ``differences`` are the objects with such copies,
     10,000 at most, in the order of their ids: dicts with ``id`` and ``name``, both as strings, and
-    ``copies``, each with the ``slot`` of its node, its ``bytes``, and their ``crc32c``, which is
-    None where they cannot be read. The copies of the nodes in the slots ``unanswered`` were not
+    ``copies``, each with the ``slot`` of its node, its ``bytes``, their ``crc32c``, which is None
+    where they cannot be read, and ``logged``: whether the log of the node has these bytes, None
+    where it has no record of them. The copies of the nodes in the slots ``unanswered`` were not
     read, or not all of them.
     """
 
@@ -160,13 +163,15 @@ class Comparison:
     single: int
     differing: int
     unreadable: int
+    damaged_records: int
     differences: list[dict[str, Any]]
     unanswered: list[int]
 
     @property
     def right(self) -> bool:
-        """Whether all copies were read, and no two of an object differ."""
-        return self.differing + self.unreadable + len(self.unanswered) == 0
+        """Whether all copies were read, no two of an object differ, and no log is damaged."""
+        wrong = self.differing + self.unreadable + self.damaged_records
+        return wrong + len(self.unanswered) == 0
 
 
 class Pool:

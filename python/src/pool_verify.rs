@@ -36,8 +36,8 @@ pub(crate) fn pool_compare<'py>(
 
 fn comparison(found: &ContentComparison) -> Value {
     let copy = |copy: &ContentCopy| {
-        let ContentCopy { slot, bytes, crc } = *copy;
-        json!({ "slot": slot.0, "bytes": bytes, "crc32c": crc })
+        let ContentCopy { slot, bytes, crc, logged } = *copy;
+        json!({ "slot": slot.0, "bytes": bytes, "crc32c": crc, "logged": logged })
     };
     let difference = |object: &ContentDifference| {
         let name = object.name.as_ref().map(ToString::to_string);
@@ -52,6 +52,7 @@ fn comparison(found: &ContentComparison) -> Value {
         "single": found.single,
         "differing": found.differing,
         "unreadable": found.unreadable,
+        "damaged_records": found.damaged_records,
         "differences": found.differences.iter().map(difference).collect::<Vec<_>>(),
         "unanswered": unanswered,
     })

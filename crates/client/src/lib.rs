@@ -97,6 +97,7 @@ mod pool_contents;
 mod pool_delete;
 mod pool_listing;
 mod pool_regions;
+mod pool_repair;
 mod pool_subscription;
 mod process;
 mod put;
@@ -134,7 +135,8 @@ pub use parts::{
     STREAM_WINDOW_MAX,
 };
 pub use pool_contents::{
-    ContentComparison, ContentCopy, ContentDifference, ContentProgress, DIFFERENCES_MAX,
+    ContentComparison, ContentCopy, ContentDifference, ContentOutcome, ContentProgress,
+    DIFFERENCES_MAX,
 };
 pub use pool_regions::RegionOptions;
 pub use ranges::ObjectReader;

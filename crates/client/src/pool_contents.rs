@@ -50,8 +50,14 @@ pub struct ContentComparison {
     pub single: u64,
     /// Objects whose copies differ.
     pub differing: u64,
-    /// Copies that their nodes could not read.
+    /// Copies that their nodes could not read, or that are not what the log of their node has.
     pub unreadable: u64,
+    /// Copies whose records in the logs of their nodes are damaged, and that can be read.
+    pub damaged_records: u64,
+    /// Objects with copies that differ, cannot be read, or have damaged records.
+    pub damaged: u64,
+    /// Those of them that were repaired.
+    pub repaired: u64,
     /// The objects with such copies, in the order of their ids; at most [`DIFFERENCES_MAX`].
     pub differences: Vec<ContentDifference>,
     /// Nodes whose copies were not read, or not all of them.
@@ -65,8 +71,30 @@ pub struct ContentDifference {
     pub id: ObjectId,
     /// What it is called, if it has a name.
     pub name: Option<Name>,
-    /// Its copies.
+    /// Its copies, as they were read last.
     pub copies: Vec<ContentCopy>,
+    /// Its incarnation.
+    pub birth: Birth,
+    /// What became of it.
+    pub outcome: ContentOutcome,
+}
+
+/// What became of an object whose copies were not all right.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ContentOutcome {
+    /// It was found, and no repair was asked for.
+    #[default]
+    Found,
+    /// All its copies are right, and there are as many as shall be.
+    Repaired,
+    /// Its copies differ, and nothing says which is right.
+    Undecided,
+    /// No copy is right; those that there are stay.
+    NoneRight,
+    /// Not all its copies were right in time.
+    Unfinished,
+    /// It was deleted meanwhile.
+    Ended,
 }
 
 /// A copy as its node has read it.
@@ -76,8 +104,17 @@ pub struct ContentCopy {
     pub slot: Slot,
     /// Bytes of data and metadata.
     pub bytes: u64,
-    /// Their CRC32C; `None` where they cannot be read.
+    /// Their CRC32C; `None` where they cannot be read, or are not what the log has.
     pub crc: Option<u32>,
+    /// Whether the log of the node has these bytes, as its checksums say; `None` where it has no
+    /// record of them.
+    pub logged: Option<bool>,
+}
+
+impl ContentCopy {
+    pub(crate) fn of(slot: Slot, copy: &CopyChecksum) -> Self {
+        Self { slot, bytes: copy.bytes, crc: copy.crc, logged: copy.logged }
+    }
 }
 
 /// How far a comparison is.
@@ -92,9 +129,9 @@ pub struct ContentProgress {
 }
 
 impl ContentComparison {
-    /// Whether all copies were read, and no two of an object differ.
+    /// Whether all copies were read, and all are right or were repaired.
     pub fn is_right(&self) -> bool {
-        (self.differing, self.unreadable) == (0, 0) && self.unanswered.is_empty()
+        self.damaged == self.repaired && self.unanswered.is_empty()
     }
 }
 
@@ -111,15 +148,9 @@ impl Client {
         let nodes = self.pool_nodes()?;
         let mut sides = Vec::new();
         let mut found = ContentComparison::default();
-        for PoolNode { slot, state, .. } in nodes {
-            match state {
-                NodeState::Up | NodeState::Draining | NodeState::Drained => {
-                    sides.push(Side::new(slot));
-                }
-                NodeState::Down => found.unanswered.push(slot),
-                NodeState::Out => {}
-            }
-        }
+        sides.extend(live_nodes(&nodes).into_iter().map(Side::new));
+        let down = nodes.iter().filter(|node| node.state == NodeState::Down);
+        found.unanswered.extend(down.map(|node| node.slot));
         let (deadline, mut again) = (Deadline::after(within), None);
         while sides.iter().any(|side| side.query.is_some()) {
             interrupt::check(COMPARING)?;
@@ -132,6 +163,15 @@ impl Client {
         }
         Ok(found)
     }
+}
+
+/// The nodes that can be asked.
+pub(crate) fn live_nodes(nodes: &[PoolNode]) -> Vec<Slot> {
+    let is_live = |node: &&PoolNode| match node.state {
+        NodeState::Up | NodeState::Draining | NodeState::Drained => true,
+        NodeState::Down | NodeState::Out => false,
+    };
+    nodes.iter().filter(is_live).map(|node| node.slot).collect()
 }
 
 /// One node.
@@ -222,8 +262,8 @@ impl ContentComparison {
                 }
             }
         }
-        for ((id, _), copies) in by_object {
-            self.add(id, &copies);
+        for (of, copies) in by_object {
+            self.add(of, &copies);
         }
     }
 
@@ -233,13 +273,17 @@ impl ContentComparison {
     }
 
     /// Adds the copies of one incarnation of an object.
-    fn add(&mut self, id: ObjectId, copies: &[(Slot, CopyChecksum)]) {
+    fn add(&mut self, (id, birth): (ObjectId, Birth), copies: &[(Slot, CopyChecksum)]) {
         let read: Vec<(u32, u64)> =
             copies.iter().filter_map(|(_, copy)| Some((copy.crc?, copy.bytes))).collect();
         let unreadable = copies.len() - read.len();
         self.copies += read.len() as u64;
         self.bytes += read.iter().map(|(_, bytes)| bytes).sum::<u64>();
         self.unreadable += unreadable as u64;
+        let has_bad_record =
+            |(_, copy): &&(Slot, CopyChecksum)| copy.crc.is_some() && copy.logged == Some(false);
+        let bad_records = copies.iter().filter(has_bad_record).count();
+        self.damaged_records += bad_records as u64;
         let is_same = read.windows(2).all(|two| two[0] == two[1]);
         match (is_same, read.len()) {
             (false, _) => self.differing += 1,
@@ -247,14 +291,13 @@ impl ContentComparison {
             (true, 1) => self.single += 1,
             (true, _) => self.same += 1,
         }
-        if (!is_same || unreadable > 0) && self.differences.len() < DIFFERENCES_MAX {
+        let is_damaged = !is_same || unreadable + bad_records > 0;
+        self.damaged += u64::from(is_damaged);
+        if is_damaged && self.differences.len() < DIFFERENCES_MAX {
             let name = copies.iter().find_map(|(_, copy)| copy.name.clone());
-            let copies = copies.iter().map(|(slot, copy)| {
-                let (slot, bytes, crc) = (*slot, copy.bytes, copy.crc);
-                ContentCopy { slot, bytes, crc }
-            });
-            let copies = copies.collect();
-            self.differences.push(ContentDifference { id, name, copies });
+            let copies = copies.iter().map(|(slot, copy)| ContentCopy::of(*slot, copy)).collect();
+            let outcome = ContentOutcome::Found;
+            self.differences.push(ContentDifference { id, name, copies, birth, outcome });
         }
     }
 }
@@ -274,9 +317,10 @@ fn position(id: ObjectId) -> f64 {
 mod tests {
     use super::*;
 
+    const BIRTH: Birth = Birth { slot: Slot(1), boot: 2, serial: 3 };
+
     fn copy(crc: Option<u32>, bytes: u64) -> CopyChecksum {
-        let birth = Birth { slot: Slot(1), boot: 2, serial: 3 };
-        CopyChecksum { id: id(1), birth, bytes, crc, name: None }
+        CopyChecksum { id: id(1), birth: BIRTH, bytes, crc, name: None, logged: None }
     }
 
     fn id(number: u8) -> ObjectId {
@@ -288,7 +332,7 @@ mod tests {
         let mut found = ContentComparison::default();
         let mut add = |number, crcs: &[Option<u32>]| {
             let copies = crcs.iter().enumerate().map(|(at, crc)| (Slot(at as u16), copy(*crc, 5)));
-            found.add(id(number), &copies.collect::<Vec<_>>());
+            found.add((id(number), BIRTH), &copies.collect::<Vec<_>>());
             found.clone()
         };
         add(1, &[Some(7), Some(7), Some(7)]);
@@ -305,11 +349,18 @@ mod tests {
         assert_eq!((ill.unreadable, ill.single, ill.differences.len()), (2, 1, 3));
         assert!(!ill.is_right());
         found.differences.clear();
-        found.add(id(6), &[(Slot(1), copy(Some(1), 5)), (Slot(2), copy(Some(1), 6))]);
+        found.add((id(6), BIRTH), &[(Slot(1), copy(Some(1), 5)), (Slot(2), copy(Some(1), 6))]);
         assert_eq!((found.differing, found.differences.len()), (2, 1), "of other lengths");
         found.differences = vec![found.differences[0].clone(); DIFFERENCES_MAX];
-        found.add(id(7), &[(Slot(1), copy(None, 5))]);
+        found.add((id(7), BIRTH), &[(Slot(1), copy(None, 5))]);
         assert_eq!((found.unreadable, found.differences.len()), (3, DIFFERENCES_MAX));
+        let mut found = ContentComparison::default();
+        let logged = |logged| CopyChecksum { logged: Some(logged), ..copy(Some(1), 5) };
+        found.add((id(8), BIRTH), &[(Slot(1), logged(true)), (Slot(2), logged(false))]);
+        assert_eq!((found.same, found.damaged_records, found.damaged), (1, 1, 1));
+        assert!(!found.is_right());
+        found.repaired = 1;
+        assert!(found.is_right());
     }
 
     #[test]

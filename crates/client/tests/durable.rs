@@ -280,3 +280,67 @@ fn the_log_confirms_its_last_batch_when_it_is_idle_and_not_between_puts() {
     assert!(after - before < (PUTS + PUTS / 2) * 4096, "{before} {after}");
     until("the last batch is confirmed", || written() > after);
 }
+
+/// Ends a store, and waits until its log is closed.
+fn end(node: TestStore) {
+    let status = node.connect().status().expect("a status");
+    let process = plasmon_testkit::process(status.pid);
+    drop(node);
+    assert!(plasmon_testkit::ends(&process));
+}
+
+/// Changes a byte of an object in the log of a store that does not run.
+fn damage(folder: &std::path::Path, content: &[u8]) {
+    let mut found = 0;
+    for entry in std::fs::read_dir(folder).expect("the log").flatten() {
+        let mut bytes = std::fs::read(entry.path()).expect("a file");
+        let mut places = 0..bytes.len().saturating_sub(content.len());
+        if let Some(at) = places.find(|at| bytes[*at..].starts_with(content)) {
+            bytes[at + content.len() / 2] ^= 1;
+            std::fs::write(entry.path(), bytes).expect("it is written");
+            found += 1;
+        }
+    }
+    assert_eq!(found, 1, "it is in the log");
+}
+
+/// The disk has lost an object that no program reads: it is found all the same, stays, and is
+/// counted until it is deleted.
+#[test]
+fn the_log_is_read_through_and_what_is_damaged_is_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    let of = |rate: &str| {
+        let folder = log.display().to_string();
+        let settings = [
+            ("durable_dir", &*folder),
+            ("durable_segment_bytes", "1m"),
+            ("durable_scrub_bytes_per_second", rate),
+        ];
+        TestStore::with(16 * MIB, &settings)
+    };
+    let data = pattern(1, 100_000);
+    let node = of("0");
+    let objects = [(Some(id(1)), &data[..]), (Some(id(2)), b"right")];
+    node.connect().put_many(&objects, &durable()).unwrap();
+    // Damage to the last batch would look like a loss of power.
+    node.start_anew();
+    end(node);
+    damage(&log, &data);
+    // At a rate of 0 nothing is read that no program asks for.
+    let node = of("0");
+    assert_eq!(node.connect().status().unwrap().log.unwrap().scrubs_total, 0);
+    end(node);
+    let node = of("64m");
+    let client = node.connect();
+    let figures = || client.status().unwrap().log.unwrap();
+    plasmon_testkit::until("the damage is found", || figures().corrupt == 1);
+    let found = figures();
+    assert_eq!((found.damaged, found.damaged_total, found.repaired_total), (1, 1, 0));
+    assert_eq!(client.states(&[id(1), id(2)]).unwrap()[0], plasmon_client::ObjectState::Corrupt);
+    assert_eq!(client.get_existing(&id(1)).unwrap_err().code(), Code::Corrupt);
+    assert_eq!(client.get_existing(&id(2)).unwrap().data(), b"right");
+    assert_eq!(client.delete(&[id(1)]).unwrap(), [None]);
+    plasmon_testkit::until("nothing is damaged any more", || figures().damaged == 0);
+    assert_eq!(figures().corrupt, 0);
+}

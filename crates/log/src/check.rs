@@ -1,13 +1,13 @@
 //! Checks of one record: its payload against its checksums, and other bytes against them.
 
-use crate::Source;
 use crate::buffer::AlignedBuffer;
+use crate::device::Device;
 use crate::engine::Engine;
 use crate::error::LogError;
 use crate::format::{CHUNK_BYTES, PutRecord, chunk_count};
 use crate::frame_reader::{FrameReader, read_chunk};
 use crate::index::RecordPlace;
-use crate::payload::fill;
+use crate::payload::Payload;
 
 /// Bytes that one piece of a check reads.
 pub(crate) const PIECE_BYTES: u64 = 4 * CHUNK_BYTES;
@@ -72,14 +72,18 @@ pub(crate) fn check_piece(
 
 /// Whether other bytes are those that a record was made of. It says so without being read: the
 /// index has its checksum.
-pub(crate) fn matches(place: &RecordPlace, source: &Source<'_>) -> Result<bool, LogError> {
+pub(crate) fn matches(
+    device: &mut dyn Device,
+    place: &RecordPlace,
+    payload: &mut Payload<'_>,
+) -> Result<bool, LogError> {
     let count = chunk_count(place.bytes);
     let mut chunks = Vec::with_capacity(usize::try_from(count).unwrap_or(0));
     let mut buffer = vec![0; CHUNK_BYTES.min(place.bytes) as usize];
     for index in 0..count {
         let at = index * CHUNK_BYTES;
         let chunk = &mut buffer[..CHUNK_BYTES.min(place.bytes - at) as usize];
-        fill(source, at, chunk).map_err(LogError::Payload)?;
+        payload.fill(device, at, chunk)?;
         chunks.push(crc32c::crc32c(chunk));
     }
     let found = match chunks.as_slice() {

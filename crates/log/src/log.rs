@@ -204,7 +204,7 @@ impl ObjectLog for Log {
 
     fn matches(&mut self, lsn: Lsn, from: Source<'_>) -> Result<bool, LogError> {
         let place = self.engine.index.place(lsn).ok_or(LogError::Absent { lsn })?;
-        matches(&place, &from)
+        matches(&mut *self.engine.table.device, &place, &mut Payload::from(from))
     }
 
     fn collect(&mut self, bytes: u64) -> Result<bool, LogError> {

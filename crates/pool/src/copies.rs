@@ -42,6 +42,8 @@ pub(crate) struct Copies {
     sealing: BTreeSet<ObjectId>,
     /// Those that came from their home, of which the primary has not said that it knows.
     unnoted: BTreeSet<ObjectId>,
+    /// Those that are known to be damaged.
+    damaged: BTreeSet<ObjectId>,
     /// Of ids whose home this is: nodes that got a copy from here without asking the directory.
     openers: BTreeMap<ObjectId, BTreeSet<Slot>>,
 }
@@ -49,6 +51,9 @@ pub(crate) struct Copies {
 impl Copies {
     pub(crate) fn insert(&mut self, id: ObjectId, copy: Copy) {
         self.sealing.remove(&id);
+        if self.of(&id, copy.birth).is_none() {
+            self.damaged.remove(&id);
+        }
         if copy.visible {
             self.hidden.remove(&id);
         } else {
@@ -125,8 +130,28 @@ impl Copies {
             self.hidden.remove(id);
             self.sealing.remove(id);
             self.unnoted.remove(id);
+            self.damaged.remove(id);
         }
         is_there
+    }
+
+    /// A copy is damaged; whether it is here.
+    pub(crate) fn damage(&mut self, id: &ObjectId, birth: Birth) -> bool {
+        let is_here = self.of(id, birth).is_some();
+        if is_here {
+            self.damaged.insert(*id);
+        }
+        is_here
+    }
+
+    /// Whether the copy of this id is known to be damaged.
+    pub(crate) fn is_damaged(&self, id: &ObjectId) -> bool {
+        !self.damaged.is_empty() && self.damaged.contains(id)
+    }
+
+    /// The copies that are known to be damaged.
+    pub(crate) fn damaged(&self) -> impl Iterator<Item = (ObjectId, Birth)> {
+        self.damaged.iter().filter_map(|id| Some((*id, self.get(id)?.birth)))
     }
 
     /// The copies that clients cannot see.

@@ -6,6 +6,7 @@
 
 mod commit;
 mod counted;
+mod damaged;
 mod drain;
 mod early;
 mod end;
@@ -15,6 +16,7 @@ mod inventory;
 mod kept;
 mod led;
 mod repair;
+mod replacement;
 mod tombstones;
 mod verify;
 

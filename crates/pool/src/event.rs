@@ -6,7 +6,7 @@ use plasmon_cluster::{DrainReport, Epoch, GroupNo, Map, Slot};
 use plasmon_proto::gather::{GatherReply, GatherRequest};
 use plasmon_proto::parts::{ReadReply, ReadRequest, Span};
 pub use plasmon_proto::pool::{Call, Class, Fate, Refusal, Told};
-use plasmon_proto::pool_checksum::{ChecksumPage, ChecksumQuery};
+use plasmon_proto::pool_checksum::{ChecksumPage, ChecksumQuery, CopyRepair};
 use plasmon_proto::pool_listing::{ListQuery, ListedPage};
 use plasmon_proto::region::{RegionReply, RegionRequest};
 use plasmon_proto::{Code, Name, ObjectId};
@@ -57,15 +57,21 @@ pub struct CopyPart {
     pub bytes: u64,
     /// The checksum of the bytes before them.
     pub crc: u32,
+    /// Whether the log of the node has the copy.
+    pub is_logged: bool,
 }
 
 /// What was read of a copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CopyRead {
-    /// The checksum of its bytes up to the end of the part.
-    pub crc: u32,
+    /// The checksum of its bytes up to the end of the part; `None` where they cannot be read, or
+    /// are not what the log has.
+    pub crc: Option<u32>,
     /// What the object is called, if it has a name; said with its last part.
     pub name: Option<Name>,
+    /// Whether the log has these bytes, as its checksums say; `None` where it has no record of
+    /// them, or that cannot be read now. Said with the last part.
+    pub logged: Option<bool>,
 }
 
 /// What can happen to a node.
@@ -261,6 +267,13 @@ pub enum Event {
         transfer: TransferNo,
         /// What came of it.
         outcome: Assembled,
+    },
+    /// An operator has found that copies of a node are not right. It is not answered.
+    Repair {
+        /// The node.
+        node: Slot,
+        /// The copies.
+        copies: Vec<CopyRepair>,
     },
     /// Content arrives from another node, though perhaps no segment has ended: what is asked of it
     /// has its turn.

@@ -11,7 +11,7 @@ use plasmon_proto::ObjectId;
 pub use plasmon_proto::inline::InlineBytes;
 use plasmon_proto::limits::{GATHER_READS_MAX, REQUEST_IDS_MAX};
 use plasmon_proto::parts::{self, Span};
-use plasmon_proto::pool_checksum::{ChecksumPage, ChecksumQuery};
+use plasmon_proto::pool_checksum::{ChecksumPage, ChecksumQuery, CopyRepair};
 use plasmon_proto::pool_listing::{ListQuery, ListedPage};
 pub use plasmon_proto::pool_notice::PoolNotice;
 use plasmon_proto::region::{RegionReply, RegionRequest};
@@ -124,6 +124,9 @@ pub enum HoldOutcome {
     NoLog,
     /// It has the object and keeps it; a durable one is not in its log.
     Unlogged,
+    /// It has a copy that is damaged, which it keeps until it is told [`Message::Discard`]. Also
+    /// said without having been asked.
+    Damaged,
 }
 
 /// A copy as its node describes it.
@@ -553,6 +556,19 @@ pub enum Message {
         /// Its incarnation.
         birth: Birth,
     },
+    /// Primary to a node that said [`HoldOutcome::Damaged`]: another node has what is right, so end
+    /// your copy, and then say [`Message::Gone`]. The object exists as before.
+    Discard {
+        /// The object.
+        id: ObjectId,
+        /// Its incarnation.
+        birth: Birth,
+    },
+    /// Any node to any node: an operator has found your copy not to be right.
+    Repair {
+        /// The copy, and what is wrong with it.
+        copy: CopyRepair,
+    },
 }
 
 /// Why bytes are not an envelope.
@@ -678,6 +694,8 @@ impl Message {
             | Self::Gone { .. }
             | Self::Noted { .. }
             | Self::RemoveTombstone { .. }
+            | Self::Discard { .. }
+            | Self::Repair { .. }
             | Self::Open { .. }
             | Self::ReadRefused { .. }
             | Self::EndRead { .. }

@@ -88,6 +88,7 @@ mod notices;
 mod orders;
 mod parts;
 mod regions;
+mod repairs;
 mod transfers;
 mod verify;
 mod vouching;
@@ -177,6 +178,7 @@ impl Node {
             | Event::RegionOwnerGone(_)
             | Event::Allocated { .. }
             | Event::RegionSealed { .. } => self.region_event(now, event),
+            Event::Repair { node, copies } => self.ask_to_repair(now, node, copies),
             Event::Moving(by) => self.moving(now, by),
             Event::Time => {}
         }
@@ -238,14 +240,17 @@ impl Node {
 
     /// Says now and then which hidden copies are held: the primary has them published or dropped.
     /// And which copies came from the home of their id, until the primary knows of them: a delete
-    /// would not reach them.
+    /// would not reach them; and which are damaged, as long as no other node is known to have what
+    /// is right.
     fn say_held(&mut self, now: Mono) {
         let (requests, copies) = (&self.requests, &self.copies);
         let undecided =
             |(id, _): &(ObjectId, Birth)| !requests.has_commit(id) && !copies.is_sealing(id);
         let hidden = self.copies.hidden().filter(undecided).map(|it| (it, HoldOutcome::Hidden));
         let unnoted = self.copies.unnoted().map(|it| (it, HoldOutcome::Cached));
-        let said: Vec<_> = hidden.chain(unnoted.take(MESSAGES_MAX)).collect();
+        let damaged = self.copies.damaged().map(|it| (it, HoldOutcome::Damaged));
+        let rest = unnoted.take(MESSAGES_MAX).chain(damaged.take(MESSAGES_MAX));
+        let said: Vec<_> = hidden.chain(rest).collect();
         if said.is_empty() {
             self.held_due = None;
             return;
@@ -355,6 +360,7 @@ impl Node {
                 self.send_held(now, id, birth, HoldOutcome::Held);
             }
             Call::NotLogged { id, birth, is_full } => self.not_logged(now, (id, birth), is_full),
+            Call::Damaged { id, birth } => self.damaged(now, id, birth),
             Call::TombstoneAdded { id, birth } => {
                 self.view.add_tombstone(id, birth);
                 self.directory.tombstone_added(context!(self, now), id, birth);

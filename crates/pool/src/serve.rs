@@ -47,7 +47,7 @@ impl Serves {
         let of_object = self.under_way.values().filter(|other| **other == id).count();
         let of_peer = self.under_way.keys().filter(|(other, _)| *other == peer).count();
         let is_full = of_object >= SERVES_PER_OBJECT_MAX || of_peer >= SERVES_PER_PEER_MAX;
-        let found = copies.of(&id, birth);
+        let found = copies.of(&id, birth).filter(|_| !copies.is_damaged(&id));
         let bytes = found.and_then(|copy| bytes_read(&copy.content, spans.as_deref()));
         let refusal = match bytes {
             // Not here, or not so long.

@@ -26,7 +26,7 @@ pub(crate) fn entries<'a>(
     });
     let copies = copies.iter().map(move |(id, copy)| {
         let Copy { birth, content, visible, .. } = *copy;
-        let kept = copy.is_lasting(view);
+        let kept = copy.is_lasting(view) && !copies.is_damaged(id);
         // Clients see a free id after it was committed alone, if the answer is here or not.
         let is_seen = visible && id.home().is_none();
         let standing = match (requests.has_commit(id), visible) {

@@ -148,7 +148,7 @@ fn read(
         at = next;
     }
     if end < bytes {
-        return Some(CopyRead { crc, name: None });
+        return Some(CopyRead { crc: Some(crc), name: None, logged: None });
     }
     let attributes = source.bytes().checked_sub(bytes)?;
     if attributes > ATTRIBUTES_BYTES_MAX as u64 {
@@ -158,7 +158,7 @@ fn read(
         0 => Attributes::default(),
         _ => Attributes::decode(whole(source, bytes, &mut gathered)?).ok()?,
     };
-    Some(CopyRead { crc, name: attributes.name })
+    Some(CopyRead { crc: Some(crc), name: attributes.name, logged: None })
 }
 
 /// What lies from there to the end.
@@ -247,7 +247,8 @@ mod tests {
             while last.is_none() {
                 let end = (begin + dice.below(2 * SEGMENT_BYTES)).min(bytes);
                 let id = ObjectId::pooled([7; 12], None);
-                let part = CopyPart { id, birth, begin, end, bytes, crc };
+                let is_logged = false;
+                let part = CopyPart { id, birth, begin, end, bytes, crc, is_logged };
                 let job = Job { number, source: source.clone(), part };
                 let read = checker.read(job).unwrap().unwrap_or_else(|| {
                     let (answered, read) = answers.recv_timeout(TEST_TIMEOUT).unwrap();
@@ -255,7 +256,7 @@ mod tests {
                     read
                 });
                 let read = read.unwrap();
-                (begin, crc) = (end, read.crc);
+                (begin, crc) = (end, read.crc.unwrap());
                 last = (end == bytes).then_some(read.name);
             }
             assert_eq!((crc, last.flatten()), (crc32c::crc32c(&content), Some(name.clone())));
@@ -282,7 +283,8 @@ mod tests {
         let (id, birth) =
             (ObjectId::pooled([7; 12], None), Birth { slot: Slot(1), boot: 2, serial: 3 });
         for (bytes, there) in [(5, 4), (SEGMENT_BYTES + 5, SEGMENT_BYTES)] {
-            let part = CopyPart { id, birth, begin: 0, end: bytes, bytes, crc: 0 };
+            let (begin, is_logged) = (0, false);
+            let part = CopyPart { id, birth, begin, end: bytes, bytes, crc: 0, is_logged };
             let source = Arc::new(Bytes(vec![1; there as usize], false));
             assert_eq!(checker.read(Job { number: bytes, source, part }).unwrap(), None);
             assert_eq!(answers.recv_timeout(TEST_TIMEOUT).unwrap(), (bytes, None));

@@ -39,7 +39,7 @@ use plasmon_proto::pool_admin::{
     LIST_WITHOUT_MAX, NODES_PER_PAGE, ObjectPlace, ObjectRecord, REFUSED_MAX, Reply, Request,
     Standing, Verification, VerifiedNode, socket_of,
 };
-use plasmon_proto::pool_checksum::{ChecksumPage, ChecksumQuery};
+use plasmon_proto::pool_checksum::{ChecksumPage, ChecksumQuery, REPAIRS_MAX};
 use plasmon_proto::pool_listing::{ListQuery, ListedPage};
 use plasmon_shm::deadline::Deadline;
 use plasmon_shm::socket::{Connection, Listener};
@@ -263,7 +263,11 @@ fn answer(node: &Asker, request: Request) -> Option<Reply> {
             node.demote(ids);
             Reply::Demoting
         }
-        Request::Demote(_) | Request::Prefetch(_) => return None,
+        Request::Repair { node: of, copies } if copies.len() <= REPAIRS_MAX => {
+            node.repair(of, copies);
+            Reply::Repairing
+        }
+        Request::Demote(_) | Request::Prefetch(_) | Request::Repair { .. } => return None,
         Request::Read(_) | Request::Gather(_) => return None,
         Request::Allocate(_) | Request::Region(_) => return None,
     })

@@ -15,9 +15,10 @@ use std::os::fd::BorrowedFd;
 use plasmon_cluster::Slot;
 use plasmon_pool::event::Description;
 use plasmon_pool::{Birth, Call, Content, Ticket, Told};
+use plasmon_proto::message::LogCheck;
 use plasmon_proto::pool_adoption::{AdoptionCall, AdoptionTold};
 use plasmon_proto::pool_listing::{ListQuery, ListedPage};
-use plasmon_proto::{Code, ObjectId};
+use plasmon_proto::{Code, Name, ObjectId};
 
 use crate::memory::{BoxedLanding, SharedSource};
 
@@ -85,6 +86,13 @@ pub trait Store: Send {
     /// memory then.
     fn open_in_place(&mut self, number: u64, id: &ObjectId, birth: Birth) {
         self.open(number, id, birth);
+    }
+
+    /// Compares what the store's log has of a copy with its checksums; answered with
+    /// [`StoreEvent::LogChecked`] and this number. A store that cannot do that opens the copy
+    /// instead.
+    fn check_logged(&mut self, number: u64, id: &ObjectId, birth: Birth) {
+        self.open_in_place(number, id, birth);
     }
 
     /// Lists a page of a namespace; answered with [`StoreEvent::Listed`] and this number.
@@ -162,6 +170,8 @@ pub enum StoreEvent {
     Opened(u64, Option<SharedSource>),
     /// A page of a namespace; `None` where the store cannot say now what is there.
     Listed(u64, Option<ListedPage>),
+    /// What the log has of a copy, and what the object is called.
+    LogChecked(u64, LogCheck, Option<Name>),
     /// What a copy is called; `None` where it has no name or is not here.
     Described(u64, Option<Description>),
 }
@@ -192,6 +202,9 @@ impl std::fmt::Debug for StoreEvent {
             }
             Self::Listed(number, page) => {
                 f.debug_tuple("Listed").field(number).field(page).finish()
+            }
+            Self::LogChecked(number, check, _) => {
+                f.debug_tuple("LogChecked").field(number).field(check).finish()
             }
             Self::Described(number, found) => {
                 f.debug_tuple("Described").field(number).field(found).finish()

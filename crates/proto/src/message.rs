@@ -480,6 +480,14 @@ pub enum Request {
         /// Policy, tag, ownership.
         traits: Traits,
     },
+    /// Reads what the log has of a copy, or the spill tier if it is there alone, and compares it
+    /// with its checksums; for the pool daemon. Nothing is changed. Answer: [`Reply::LogChecked`].
+    CheckLogged {
+        /// The object.
+        id: ObjectId,
+        /// Its incarnation.
+        birth: Birth,
+    },
 }
 
 /// Memory for a copy of an object of another node.
@@ -661,6 +669,29 @@ pub enum Reply {
     SpillFile(SpillFile),
     /// A page of the objects of a namespace.
     Listed(ListedPage),
+    /// What the log has of a copy, and what the object is called.
+    LogChecked(LogCheck, Option<Name>),
+}
+
+/// What was found when the log's record of a copy was read, or its file in the spill tier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LogCheck {
+    /// There is no such copy.
+    Absent,
+    /// It is as its checksums say.
+    Right {
+        /// The CRC32C of data and metadata.
+        crc: u32,
+        /// Whether the copy is there alone.
+        away: bool,
+    },
+    /// It is damaged.
+    Damaged {
+        /// Whether the copy is there alone.
+        away: bool,
+    },
+    /// It cannot be read now. Nothing is known to be wrong with it.
+    Unreadable,
 }
 
 /// A spilled object's file. It does not change any more, and stays readable through the descriptor
@@ -851,12 +882,23 @@ pub struct LogFigures {
     pub written_bytes_total: u64,
     /// Bytes of objects ever put since then.
     pub put_bytes_total: u64,
-    /// Damaged places that were found while the log was read through.
+    /// Damaged places that were found when the log was last read through, and since. Places at
+    /// which nothing is any more do not count.
     pub damaged: u64,
     /// Puts and deletes that are not yet confirmed by the device.
     pub waiting: u64,
     /// Why nothing durable is accepted; empty when the log works.
     pub fault: String,
+    /// Bytes ever read since the daemon's start to find damage.
+    pub scrubbed_bytes_total: u64,
+    /// How often the whole log was read through since then.
+    pub scrubs_total: u64,
+    /// Objects that are in the log alone and cannot be read.
+    pub corrupt: u64,
+    /// Records of objects ever found damaged since the daemon's start.
+    pub damaged_total: u64,
+    /// Records that were damaged and were ever written again from memory since then.
+    pub repaired_total: u64,
 }
 
 /// A connected client.

@@ -280,6 +280,14 @@ pub enum Call {
     /// The log of this store takes nothing any more. What is in it can be read as long as the store
     /// runs, and what ends does not end there.
     LogFailed,
+    /// A local copy cannot be read: it is in the log or in the spill tier alone, and is not what
+    /// was written there. It stays until the pool daemon says otherwise.
+    Damaged {
+        /// The object.
+        id: ObjectId,
+        /// Its incarnation.
+        birth: Birth,
+    },
 }
 
 /// What became of a sought object.
@@ -442,6 +450,22 @@ pub enum Told {
         /// Its incarnation.
         birth: Birth,
     },
+    /// End this copy, which is damaged while another one is not, then say [`Call::Ended`]: the
+    /// object is there as before.
+    Discard {
+        /// The object.
+        id: ObjectId,
+        /// Its incarnation.
+        birth: Birth,
+    },
+    /// The log's record of this copy was found damaged: write it again if the copy is in memory,
+    /// else say [`Call::Damaged`] if it cannot be read.
+    Relog {
+        /// The object.
+        id: ObjectId,
+        /// Its incarnation.
+        birth: Birth,
+    },
 }
 
 #[cfg(test)]
@@ -558,6 +582,7 @@ pub(crate) mod tests {
             (Call::TombstoneAdded { id, birth }, of_birth("0d")),
             (Call::TombstoneRemoved { id, birth }, of_birth("0e")),
             (Call::LogFailed, "0f".to_owned()),
+            (Call::Damaged { id, birth }, of_birth("10")),
         ];
         calls.into_iter().for_each(|(call, golden)| check_golden(call, &golden));
     }
@@ -587,6 +612,8 @@ pub(crate) mod tests {
             (Told::Log { id, birth }, of_birth("0d")),
             (Told::AddTombstone { id, birth }, of_birth("0e")),
             (Told::RemoveTombstone { id, birth }, of_birth("0f")),
+            (Told::Discard { id, birth }, of_birth("10")),
+            (Told::Relog { id, birth }, of_birth("11")),
         ];
         told.into_iter().for_each(|(told, golden)| check_golden(told, &golden));
     }

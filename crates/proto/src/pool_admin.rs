@@ -17,7 +17,7 @@ use crate::id::ObjectId;
 use crate::participation::Participation;
 use crate::parts::{ReadReply, ReadRequest};
 use crate::pool::{Birth, Slot};
-use crate::pool_checksum::{ChecksumPage, ChecksumQuery};
+use crate::pool_checksum::{ChecksumPage, ChecksumQuery, CopyRepair};
 use crate::pool_listing::{ListQuery, ListedPage};
 use crate::pool_notice::NamesFilter;
 use crate::region::{AllocateRequest, RegionReply, RegionRequest};
@@ -86,6 +86,14 @@ pub enum Request {
     /// Make all copies of these objects, at most [`crate::limits::REQUEST_IDS_MAX`], the first to
     /// be spilled or evicted, on every node; the answer waits for none.
     Demote(Vec<ObjectId>),
+    /// Repair these copies of a node, at most [`crate::pool_checksum::REPAIRS_MAX`]; the answer
+    /// does not wait for that.
+    Repair {
+        /// The node.
+        node: Slot,
+        /// The copies.
+        copies: Vec<CopyRepair>,
+    },
 }
 
 /// What a pool daemon answers.
@@ -122,6 +130,8 @@ pub enum Reply {
     Checksums(Option<ChecksumPage>),
     /// The nodes are told that the objects are not needed.
     Demoting,
+    /// The node is told that its copies are not right.
+    Repairing,
 }
 
 /// Nodes in one reply: the largest fit into a frame.

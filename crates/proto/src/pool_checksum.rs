@@ -18,6 +18,9 @@ use crate::pool::Birth;
 /// Copies in one page: with the longest names they fit a frame.
 pub const CHECKSUMS_PER_PAGE: usize = 128;
 
+/// Copies in one request to repair some.
+pub const REPAIRS_MAX: usize = 1024;
+
 /// Where a page begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChecksumQuery {
@@ -26,6 +29,8 @@ pub struct ChecksumQuery {
     /// The copy that the page before ended within. Where its incarnation is gone, the page begins
     /// after it.
     pub begun: Option<BegunChecksum>,
+    /// No copy after this id is read; `None`: all are.
+    pub until: Option<ObjectId>,
 }
 
 /// A copy of which a part is read.
@@ -54,6 +59,29 @@ pub struct CopyChecksum {
     pub crc: Option<u32>,
     /// What it is called, if it has a name.
     pub name: Option<Name>,
+    /// Whether the log of the node has these bytes, as the checksums say that were made when they
+    /// were written there; `None`: it has no record of the copy, or that cannot be read now.
+    pub logged: Option<bool>,
+}
+
+/// What is to be done about a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CopyRepair {
+    /// The object.
+    pub id: ObjectId,
+    /// Its incarnation.
+    pub birth: Birth,
+    /// What is wrong.
+    pub fault: CopyFault,
+}
+
+/// What is wrong with a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CopyFault {
+    /// All of it: another node has what is right.
+    Content,
+    /// Its record in the log; the copy in memory is right.
+    Record,
 }
 
 /// Some copies of a node in the order of their ids.
@@ -79,7 +107,10 @@ impl ChecksumQuery {
         let begins = ids.first().is_none_or(|first| Some(*first) > self.after);
         // A page that says there are more goes on after it: else there would be no end.
         let goes_on = page.next.is_none_or(|next| {
-            next.keeps_limits() && next.place() > self.place() && ids.last() <= next.after.as_ref()
+            next.until == self.until
+                && next.keeps_limits()
+                && next.place() > self.place()
+                && ids.last() <= next.after.as_ref()
         });
         page.keeps_limits() && begins && ids.is_sorted_by(|one, other| one < other) && goes_on
     }
@@ -115,7 +146,8 @@ mod tests {
     }
 
     fn copy(number: u8) -> CopyChecksum {
-        CopyChecksum { id: id(number), birth: BIRTH, bytes: 5, crc: Some(300), name: None }
+        let (bytes, crc, logged) = (5, Some(300), None);
+        CopyChecksum { id: id(number), birth: BIRTH, bytes, crc, name: None, logged }
     }
 
     fn begun(number: u8, bytes: u64) -> Option<BegunChecksum> {
@@ -124,12 +156,13 @@ mod tests {
 
     #[test]
     fn a_page_is_in_order_and_goes_on() {
-        let query = ChecksumQuery { after: Some(id(3)), begun: begun(4, 100) };
+        let query = ChecksumQuery { after: Some(id(3)), begun: begun(4, 100), until: None };
         let page = |numbers: &[u8], next| ChecksumPage {
             copies: numbers.iter().map(|number| copy(*number)).collect(),
             next,
         };
-        let next = |after, begun| Some(ChecksumQuery { after: Some(id(after)), begun });
+        let next =
+            |after, begun| Some(ChecksumQuery { after: Some(id(after)), begun, until: None });
         for right in [
             page(&[], None),
             page(&[4, 6], None),
@@ -150,13 +183,14 @@ mod tests {
             page(&[], next(3, None)),
             page(&[], next(2, begun(9, 100))),
             page(&[4], next(4, begun(4, 1))),
-            page(&[], Some(ChecksumQuery { after: None, begun: begun(9, 1) })),
+            page(&[], Some(ChecksumQuery { begun: begun(9, 1), ..ChecksumQuery::default() })),
+            page(&[], Some(ChecksumQuery { until: Some(id(9)), ..query })),
             page(&[], next(4, begun(9, OBJECT_BYTES_MAX + 1))),
         ] {
             assert!(!query.is_answered_by(&wrong), "{wrong:?}");
         }
         let first = ChecksumQuery::default();
-        let begins = Some(ChecksumQuery { after: None, begun: begun(4, 1) });
+        let begins = Some(ChecksumQuery { begun: begun(4, 1), ..first });
         assert!(first.is_answered_by(&page(&[], begins)));
         assert!(!first.is_answered_by(&page(&[], Some(first))));
     }
@@ -170,11 +204,13 @@ mod tests {
             };
             let birth = Birth { slot: Slot(u16::MAX), boot: u64::MAX, serial: u64::MAX };
             let (bytes, crc) = (OBJECT_BYTES_MAX, Some(u32::MAX));
-            CopyChecksum { id: id(number), birth, bytes, crc, name: Some(name) }
+            let logged = Some(true);
+            CopyChecksum { id: id(number), birth, bytes, crc, name: Some(name), logged }
         };
         let copies = (0..CHECKSUMS_PER_PAGE as u8).map(longest).collect();
         let mut page = ChecksumPage { copies, next: None };
-        page.next = Some(ChecksumQuery { after: Some(id(200)), begun: begun(201, 1) });
+        let (after, begun) = (Some(id(200)), begun(201, 1));
+        page.next = Some(ChecksumQuery { after, begun, until: None });
         assert!(ChecksumQuery::default().is_answered_by(&page));
         let reply = Reply::Checksums(Some(page.clone()));
         let bytes = frame::encode_admin_reply(u64::MAX, &reply).unwrap();
@@ -191,11 +227,17 @@ mod tests {
         let hex =
             |bytes: &[u8]| bytes[16..].iter().map(|byte| format!("{byte:02x}")).collect::<String>();
         let text = |number: u8| format!("{}ffff40706f6f6c00", format!("{number:02x}").repeat(12));
-        let query = ChecksumQuery { after: Some(id(1)), begun: begun(2, 300) };
+        let query = ChecksumQuery { after: Some(id(1)), begun: begun(2, 300), until: None };
+        let (birth, fault) = (BIRTH, CopyFault::Record);
+        let repair = CopyRepair { id: id(1), birth, fault };
         let asked = |query| Request::Checksums { node: Slot(300), query };
         for (request, golden) in [
-            (asked(ChecksumQuery::default()), "0cac020000".to_owned()),
-            (asked(query), format!("0cac0201{}01{}0304ac02ac0207", text(1), text(2))),
+            (asked(ChecksumQuery::default()), "0cac02000000".to_owned()),
+            (asked(query), format!("0cac0201{}01{}0304ac02ac020700", text(1), text(2))),
+            (
+                Request::Repair { node: Slot(300), copies: vec![repair] },
+                format!("0eac0201{}0304ac0201", text(1)),
+            ),
         ] {
             let bytes = frame::encode_admin_request(1, &request).unwrap();
             assert_eq!(hex(&bytes), golden, "{request:?}");
@@ -206,13 +248,14 @@ mod tests {
         let page = ChecksumPage { copies, next: Some(query) };
         for (reply, golden) in [
             (Reply::Checksums(None), "0b00".to_owned()),
+            (Reply::Repairing, "0d".to_owned()),
             (
                 Reply::Checksums(Some(page)),
                 format!(
-                    "0b0102{}0304ac020501ac02010240700178{}0304ac0205000001{}",
+                    "0b0102{}0304ac020501ac0201024070017800{}0304ac020500000001{}",
                     text(1),
                     text(2),
-                    format_args!("01{}01{}0304ac02ac0207", text(1), text(2)),
+                    format_args!("01{}01{}0304ac02ac020700", text(1), text(2)),
                 ),
             ),
         ] {

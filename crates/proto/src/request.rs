@@ -87,6 +87,7 @@ impl Request {
             | Self::Tell { .. }
             | Self::TellAdoptions { .. }
             | Self::Describe { .. }
+            | Self::CheckLogged { .. }
             | Self::Land(_)
             | Self::SealLanded { .. } => Class::Owner,
         }
@@ -141,6 +142,7 @@ impl Request {
             | Self::TellAdoptions { .. }
             | Self::Settle { .. }
             | Self::Describe { .. }
+            | Self::CheckLogged { .. }
             | Self::Demote { .. }
             | Self::Slot { .. } => Cost::Light,
         }
@@ -169,6 +171,7 @@ impl Request {
             | Self::OpenSpilled { id }
             | Self::SealLanded { id, .. }
             | Self::Describe { id, .. }
+            | Self::CheckLogged { id, .. }
             | Self::Land(Landing { id, .. })
             // The id that it has until then is its creator's alone.
             | Self::SealGrownPooled { target: id, .. }
@@ -265,6 +268,7 @@ impl Request {
             | Self::Agent { .. }
             | Self::SealLanded { .. }
             | Self::Describe { .. }
+            | Self::CheckLogged { .. }
             | Self::OpenSpilled { .. } => Ok(()),
         }
     }

@@ -204,6 +204,9 @@ settings! {
     durable_batch_bytes: Bytes = "8m";
     /// Whether the disk's cache survives a loss of power, so that it need not be flushed.
     durable_plp: bool = "false";
+    /// How many bytes of the log are read in a second to find damage before an object is needed,
+    /// mostly while nothing else is to be done. 0: none.
+    durable_scrub_bytes_per_second: Bytes = "1m";
     /// Users besides the owner that may connect, as `uid:rw` or `uid:ro`. With any, the level is at
     /// least `leased`.
     admit: Vec<String> = "";

@@ -101,6 +101,8 @@ impl<D: Directory> Store<D> {
             Event::Opened(ticket, outcome) => self.opened(ticket, outcome),
             Event::Logged(ticket, outcome) => self.logged(ticket, outcome),
             Event::Unlogged(ticket, outcome) => self.unlogged(ticket, outcome),
+            Event::LogChecked(ticket, found) => self.log_checked(ticket, found),
+            Event::LogDamaged(id, lsn) => self.log_damaged(&id, lsn),
             Event::Tick => self.tick(),
         }
     }
@@ -307,6 +309,9 @@ impl<D: Directory> Store<D> {
             Request::Stat { id } if self.is_elsewhere(&id) => {
                 self.ask(client, request, vec![id], Question::Stat);
             }
+            Request::CheckLogged { id, birth } => {
+                self.check_logged_copy(client, request, (id, birth))
+            }
             Request::CreateGrowing { .. }
             | Request::Replace { .. }
             | Request::DeleteUnused { .. }
@@ -383,6 +388,7 @@ impl<D: Directory> Store<D> {
             | Request::SealLanded { .. }
             | Request::SealGrownPooled { .. }
             | Request::PutDurable { .. }
+            | Request::CheckLogged { .. }
             | Request::Slot { .. } => {
                 Err(Failure::of(Code::BadRequest).with_detail("not a question to the store"))
             }

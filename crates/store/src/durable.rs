@@ -35,6 +35,7 @@
 mod adoption;
 mod deletes;
 mod puts;
+mod repair;
 mod seals;
 mod tombstones;
 
@@ -61,6 +62,24 @@ pub(crate) struct CopyWrite {
     pub(crate) serial: u64,
     pub(crate) record: u32,
     pub(crate) birth: Birth,
+}
+
+/// An object in memory that is written to the log once more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rewrite {
+    pub(crate) id: ObjectId,
+    pub(crate) serial: u64,
+    pub(crate) record: u32,
+}
+
+/// A record of the log that is read because the pool daemon asks for it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LogChecking {
+    pub(crate) asker: Asker,
+    pub(crate) request: u64,
+    pub(crate) id: ObjectId,
+    /// Whether the copy is in the log alone.
+    pub(crate) away: bool,
 }
 
 /// An incarnation of which the log notes that it has ended.
@@ -120,6 +139,16 @@ pub(crate) struct Durable {
     /// Ids of which the log did not take the end of a copy, and its record: it may be there again
     /// at the next start.
     stuck: BTreeMap<ObjectId, Lsn>,
+    /// Objects that are written once more, because their records are damaged.
+    rewriting: BTreeMap<Ticket, Rewrite>,
+    /// Records that were found damaged, of objects that are in the log alone and are being read.
+    suspects: BTreeSet<Lsn>,
+    /// Records that are read for the agent.
+    pub(crate) checking: BTreeMap<Ticket, LogChecking>,
+    /// Records ever found damaged.
+    damaged_total: u64,
+    /// Those of them that were written again.
+    repaired_total: u64,
     /// Ids of objects that such a seal replaces.
     replacing: BTreeSet<ObjectId>,
     /// Deletes that are on their way, each of a record.
@@ -175,6 +204,27 @@ impl Durable {
         !self.replacing.is_empty() && self.replacing.contains(id)
     }
 
+    /// The record of the object of this incarnation in memory.
+    pub(crate) fn record_of(&self, serial: u64) -> Option<LogRecord> {
+        self.records.get(&serial).copied()
+    }
+
+    /// A record that was found damaged can be read, or not, or has ended. Whether it was one.
+    pub(crate) fn forget_suspect(&mut self, lsn: Lsn) -> bool {
+        !self.suspects.is_empty() && self.suspects.remove(&lsn)
+    }
+
+    /// An object that is in the log alone could not be read.
+    pub(crate) fn read_damaged(&mut self, lsn: Lsn) {
+        // One that was said to be damaged was counted then.
+        self.damaged_total += u64::from(!self.suspects.remove(&lsn));
+    }
+
+    /// Records ever found damaged, and those of them that were written again.
+    pub(crate) fn repairs(&self) -> (u64, u64) {
+        (self.damaged_total, self.repaired_total)
+    }
+
     /// How many objects in memory are known to be in the log.
     pub(crate) fn len(&self) -> usize {
         self.records.len()
@@ -182,7 +232,7 @@ impl Durable {
 
     /// How many seals and deletes wait.
     pub(crate) fn waiting_count(&self) -> usize {
-        self.logging.len() + self.copying.len() + self.unlogging.len()
+        self.logging.len() + self.copying.len() + self.rewriting.len() + self.unlogging.len()
     }
 
     /// How many deletes wait.
@@ -213,7 +263,7 @@ impl Durable {
         self.last_number
     }
 
-    fn ticket(&mut self) -> Ticket {
+    pub(crate) fn ticket(&mut self) -> Ticket {
         Ticket(self.number())
     }
 

@@ -3,7 +3,7 @@
 use plasmon_proto::Attributes;
 use plasmon_proto::ObjectId;
 use plasmon_proto::message::{ExtentId, Grant, MissingClaims, Notice, Range, Reply, SpillFile};
-use plasmon_proto::object::ObjectMeta;
+use plasmon_proto::object::{ObjectMeta, Sizes};
 use plasmon_proto::pool::Call;
 use plasmon_proto::pool_adoption::AdoptionCall;
 use plasmon_proto::ring::Completion;
@@ -126,6 +126,17 @@ pub enum Effect {
     Unlog(Ticket, ObjectId, Lsn),
     /// Read a record of the log into the memory; answered with [`crate::event::Event::Restored`].
     ReadLog(Ticket, ObjectId, Lsn, Range),
+    /// Write a durable object once more, whose record is damaged, if what is in memory is what that
+    /// record was made of; answered with [`crate::event::Event::Logged`], which fails with
+    /// [`plasmon_proto::Code::BadRequest`] if it is not. That the damaged record is dead says the
+    /// same of the new one.
+    Relog(Ticket, Lsn, SpillOrder),
+    /// Read a record of the log with so many bytes of data and metadata; answered with
+    /// [`crate::event::Event::LogChecked`].
+    CheckLog(Ticket, ObjectId, Lsn, u64),
+    /// Read the file of a spilled object, whose serial is the third value, and that has these
+    /// sizes; answered with [`crate::event::Event::LogChecked`].
+    CheckFile(Ticket, ObjectId, u64, Sizes),
     /// Disconnect a client that broke the protocol or its limits.
     Expel(ClientNo, &'static str),
 }

@@ -75,8 +75,8 @@ pub struct LoggedObject {
 /// Why the log does not have what it was given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogFailure {
-    /// [`Code::StoreFull`] when it has no room; it goes on. Else [`Code::Io`]: it takes nothing
-    /// more.
+    /// [`Code::StoreFull`] when it has no room, [`Code::BadRequest`] when the content is not what
+    /// it has to be; it goes on. Else [`Code::Io`]: it takes nothing more.
     pub code: Code,
     /// The reason, for a person.
     pub detail: String,
@@ -107,6 +107,17 @@ pub enum OpenedFile {
     /// The object is lost for certain: its file is not what was written, or does not exist.
     Corrupt,
     /// It could not be opened now. Nothing is known to be wrong with it.
+    Failed,
+}
+
+/// What was found when a record of the log, or a file of the spill tier, was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecordCheck {
+    /// It is right. The CRC32C of data and metadata.
+    Right(u32),
+    /// It is not what was written.
+    Damaged,
+    /// It could not be read now. Nothing is known to be wrong with it.
     Failed,
 }
 
@@ -214,6 +225,10 @@ pub enum Event {
     Logged(Ticket, Result<Lsn, LogFailure>),
     /// That a record of the log is dead is in the log; or it is not.
     Unlogged(Ticket, Result<(), LogFailure>),
+    /// A record of the log, or a file of the spill tier, was read.
+    LogChecked(Ticket, RecordCheck),
+    /// The log's record of this object was found damaged.
+    LogDamaged(ObjectId, Lsn),
     /// Nothing but time.
     Tick,
 }

@@ -17,6 +17,7 @@
 //!  a namespace is limited               Quota ──► Usage, of what is here       (usage.rs)
 //!  a copy goes, for whatever reason     Ended                                  (copies.rs)
 //!  a copy is to be durable              Log ──► Logged                         (logging.rs)
+//!  a copy cannot be read                Damaged ──► Discard ──► Ended          (repair.rs)
 //! ```
 //!
 //! A copy that clients must not see is *withheld*: its entry in the index is hidden, and it is
@@ -42,6 +43,7 @@ mod landings;
 mod logging;
 mod members;
 pub(crate) mod namespaces;
+mod repair;
 mod seeks;
 mod settles;
 mod settling;

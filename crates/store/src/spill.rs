@@ -89,6 +89,8 @@ pub(crate) struct SpillTier {
     bytes: u64,
     /// How many of them are in the log.
     logged: usize,
+    /// How many of these cannot be read.
+    corrupt: usize,
     writing: BTreeMap<Ticket, SpillWrite>,
     reading: BTreeMap<Ticket, SpillRead>,
 }
@@ -101,6 +103,19 @@ impl SpillTier {
     /// How many of them are in the log.
     pub(crate) fn logged(&self) -> usize {
         self.logged
+    }
+
+    /// How many of these cannot be read.
+    pub(crate) fn corrupt_logged(&self) -> usize {
+        self.corrupt
+    }
+
+    /// An object cannot be read.
+    pub(crate) fn mark_corrupt(&mut self, id: &ObjectId) {
+        if let Some(spilled) = self.by_id.get_mut(id) {
+            let is_news = !std::mem::replace(&mut spilled.corrupt, true);
+            self.corrupt += usize::from(is_news && spilled.backing != Backing::File);
+        }
     }
 
     /// Bytes of all objects in the tier, without the log.
@@ -143,7 +158,10 @@ impl SpillTier {
             Backing::File => {
                 self.bytes = self.bytes.saturating_sub(stored_bytes(&spilled.meta.sizes));
             }
-            Backing::Log(_) | Backing::Superseded => self.logged -= 1,
+            Backing::Log(_) | Backing::Superseded => {
+                self.logged -= 1;
+                self.corrupt -= usize::from(spilled.corrupt);
+            }
         }
         Some(spilled)
     }

@@ -121,7 +121,11 @@ impl<D: Directory> Store<D> {
     /// What the store knows of its log.
     fn log_figures(&self) -> LogFigures {
         let away = self.objects.tier.logged() as u64;
+        let (damaged_total, repaired_total) = self.objects.durable.repairs();
         LogFigures {
+            corrupt: self.objects.tier.corrupt_logged() as u64,
+            damaged_total,
+            repaired_total,
             objects: self.objects.durable.len() as u64 + away,
             objects_away: away,
             waiting: self.objects.durable.waiting_count() as u64,

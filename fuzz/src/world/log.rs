@@ -1,7 +1,7 @@
 //! A log of durable objects that has room or not.
 
 use plasmon_proto::Code;
-use plasmon_store::event::{LogFailure, Lsn};
+use plasmon_store::event::{LogFailure, Lsn, RecordCheck};
 use plasmon_store::{Event, Ticket};
 
 /// It numbers its records.
@@ -15,6 +15,12 @@ impl Log {
     pub(super) fn put(&mut self, ticket: Ticket, done: bool) -> Event {
         self.last += 1;
         Event::Logged(ticket, if done { Ok(self.last) } else { Err(no_room()) })
+    }
+
+    /// A record is right, or is not.
+    pub(super) fn checked(&self, ticket: Ticket, done: bool) -> Event {
+        let found = if done { RecordCheck::Right(1) } else { RecordCheck::Damaged };
+        Event::LogChecked(ticket, found)
     }
 
     /// The end of one is.

@@ -11,6 +11,7 @@ pub(super) enum Work {
     Settle(Ticket, ExtentId, u64),
     Harden(Ticket),
     Spill(Ticket),
+    Check(Ticket),
     Open(Ticket),
     Restore(Ticket, Range),
     Log(Ticket),
@@ -25,6 +26,7 @@ impl Work {
             Self::Settle(_, extent, _) => Some(*extent),
             Self::Harden(_)
             | Self::Spill(_)
+            | Self::Check(_)
             | Self::Open(_)
             | Self::Restore(..)
             | Self::Log(_)

@@ -28,6 +28,7 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("SealLanded", "crates/client", "the pool daemon has a connection of its own"),
     ("ListNamespace", "crates/client", "the pool daemon has a connection of its own"),
     ("Describe", "crates/client", "the pool daemon has a connection of its own"),
+    ("CheckLogged", "crates/client", "the pool daemon has a connection of its own"),
     ("Shutdown", "fuzz", "the fuzzed store has no daemon that ends"),
     ("ShutdownUnused", "fuzz", "the fuzzed store has no daemon that ends"),
 ];

@@ -183,9 +183,13 @@ pub(crate) struct PoolUndrain {
 /// Arguments of `pool verify`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct PoolVerify {
-    /// Have every node read the content of its copies, too, and compare those of each object.
+    /// Have every node read the content of its copies and what its log has of them, compare those
+    /// of each object, and repair what is not right from copies that are.
     #[arg(long)]
     pub(crate) deep: bool,
+    /// Only report the contents that are not right.
+    #[arg(long, requires = "deep")]
+    pub(crate) no_repair: bool,
     /// How long to wait for the nodes (default: 60, and as long as it takes to read the contents).
     #[arg(long, value_name = "SECONDS")]
     pub(crate) timeout: Option<f64>,

@@ -201,10 +201,14 @@ fn durable(log: &LogFigures) -> Check {
              folder, then `plasmon stop` and start the store again",
         );
     }
-    if log.damaged > 0 {
-        let found = format!("{} damaged places were found in {}", log.damaged, log.folder);
+    if log.damaged + log.corrupt > 0 {
+        let found = format!(
+            "{} damaged places were found in {}, {} objects cannot be read",
+            log.damaged, log.folder, log.corrupt
+        );
         return check("durable log", Verdict::Bad, found).advise(
-            "the daemon's log names the objects: delete them and put them again, and replace the \
+            "the daemon's log names the objects: those of a pool are repaired from other nodes \
+             (`plasmon pool verify --deep`), delete the others and put them again, and replace the \
              disk",
         );
     }

@@ -123,8 +123,19 @@ fn log_text(status: &Status) -> String {
         bytes(log.live_bytes),
         log.folder
     );
+    if log.scrubbed_bytes_total > 0 {
+        let read = bytes(log.scrubbed_bytes_total);
+        let rounds = count(log.scrubs_total, "round");
+        text.push_str(&format!("; {read} read through in {rounds}"));
+    }
     if log.damaged > 0 {
         text.push_str(&format!("; {} damaged", count(log.damaged, "place")));
+    }
+    if log.corrupt > 0 {
+        text.push_str(&format!("; {} corrupt", count(log.corrupt, "object")));
+    }
+    if log.repaired_total > 0 {
+        text.push_str(&format!("; {} repaired", count(log.repaired_total, "object")));
     }
     if !log.fault.is_empty() {
         text.push_str(&format!("; takes nothing: {}", log.fault));

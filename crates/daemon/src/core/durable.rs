@@ -8,14 +8,14 @@ use plasmon_proto::message::{Failure, Range};
 use plasmon_proto::ring::Put;
 use plasmon_spill::FileMeta;
 use plasmon_store::effect::{NoteOrder, SpillOrder};
-use plasmon_store::event::{LogFailure, LoggedObject, Lsn, ReadBack};
+use plasmon_store::event::{LogFailure, LoggedObject, Lsn, ReadBack, RecordCheck};
 use plasmon_store::{ClientNo, Effect, Event, Ticket};
 
 use super::Core;
 use super::durable_log::report_ended;
 use super::requests::no_index;
 use super::submissions::range_is_aligned;
-use crate::workers::{LogJob, LogPut};
+use crate::workers::{LogCheck, LogJob, LogPut};
 
 impl Core {
     /// Puts an object that lies in the client's leases; its attributes lie there by now.
@@ -52,7 +52,9 @@ impl Core {
     /// An effect on the log.
     pub(super) fn apply_log_effect(&mut self, effect: Effect) {
         match effect {
-            Effect::Log(ticket, order) => self.write_log(ticket, order),
+            Effect::Log(ticket, order) => self.write_log(ticket, order, None),
+            Effect::Relog(ticket, lsn, order) => self.write_log(ticket, order, Some(lsn)),
+            Effect::CheckLog(ticket, id, lsn, bytes) => self.check_log(ticket, (id, lsn), bytes),
             Effect::Note(ticket, order) => self.note_in_log(ticket, order),
             Effect::Unlog(ticket, id, lsn) => self.unlog(ticket, id, lsn),
             Effect::ReadLog(ticket, id, lsn, range) => self.read_log(ticket, (id, lsn), range),
@@ -60,11 +62,12 @@ impl Core {
         }
     }
 
-    fn write_log(&mut self, ticket: Ticket, order: SpillOrder) {
+    /// Writes an object; in place of this damaged record, if there is one.
+    fn write_log(&mut self, ticket: Ticket, order: SpillOrder, damaged: Option<Lsn>) {
         let job = self.extents.get(order.range.extent).map(|memfd| {
             let object = FileMeta::new(order.id, order.serial, order.meta, order.attributes);
             let content = Some((Arc::clone(memfd), order.range.offset));
-            LogJob::Put(LogPut { ticket, content, object: Box::new(object) })
+            LogJob::Put(LogPut { ticket, content, object: Box::new(object), damaged })
         });
         if !job.is_some_and(|job| self.give_log_job(job)) {
             self.apply_event(Event::Logged(ticket, Err(not_written())));
@@ -74,7 +77,8 @@ impl Core {
     fn note_in_log(&mut self, ticket: Ticket, order: NoteOrder) {
         let NoteOrder { id, meta, attributes } = order;
         let object = Box::new(FileMeta::new(id, 0, meta, attributes));
-        if !self.give_log_job(LogJob::Put(LogPut { ticket, content: None, object })) {
+        if !self.give_log_job(LogJob::Put(LogPut { ticket, content: None, object, damaged: None }))
+        {
             self.apply_event(Event::Logged(ticket, Err(not_written())));
         }
     }
@@ -92,6 +96,12 @@ impl Core {
         if let Err(error) = given {
             tracing::error!(%id, %error, "a durable object cannot be read back");
             self.apply_event(Event::Restored(ticket, ReadBack::Failed));
+        }
+    }
+
+    fn check_log(&mut self, ticket: Ticket, (id, lsn): (ObjectId, Lsn), bytes: u64) {
+        if !self.give_log_job(LogJob::Check(LogCheck::new(ticket, (id, lsn), bytes))) {
+            self.apply_event(Event::LogChecked(ticket, RecordCheck::Failed));
         }
     }
 

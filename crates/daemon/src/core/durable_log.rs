@@ -14,7 +14,16 @@ impl Log {
     /// What the store knows, and what the worker said.
     pub(super) fn completed(&self, known: &LogFigures) -> LogFigures {
         let LogFigures { objects, objects_away, waiting, .. } = *known;
-        LogFigures { objects, objects_away, waiting, ..self.figures.clone() }
+        let LogFigures { corrupt, damaged_total, repaired_total, .. } = *known;
+        LogFigures {
+            objects,
+            objects_away,
+            waiting,
+            corrupt,
+            damaged_total,
+            repaired_total,
+            ..self.figures.clone()
+        }
     }
 }
 

@@ -4,14 +4,14 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-use plasmon_proto::message::{ExtentId, Grant, Range, Reply};
-use plasmon_proto::object::Level;
+use plasmon_proto::message::{ExtentId, Grant, Range, Reply, SpillFile};
+use plasmon_proto::object::{Level, Sizes};
 use plasmon_proto::ring::{Completion, Submission};
 use plasmon_shm::Memfd;
 use plasmon_shm::edge::{self, Mutation};
 use plasmon_spill::{FileMeta, Incarnation};
 use plasmon_store::effect::SpillOrder;
-use plasmon_store::event::{OpenedFile, ReadBack};
+use plasmon_store::event::{OpenedFile, ReadBack, RecordCheck};
 use plasmon_store::{ClientNo, Effect, Event, Ticket};
 
 use super::Core;
@@ -70,21 +70,17 @@ impl Core {
                 self.restore(ticket, Incarnation { id, serial }, range);
             }
             Effect::Open(ticket, id, serial) => self.open(ticket, Incarnation { id, serial }),
+            Effect::CheckFile(ticket, id, serial, sizes) => {
+                self.check_file(ticket, Incarnation { id, serial }, sizes);
+            }
             Effect::Opened(client, number, ticket, file) => {
-                match self.tier.opened.remove(&ticket) {
-                    Some(fd) => {
-                        let passed = vec![PassedDescriptor::Made(fd)];
-                        self.reply(client, number, &Reply::SpillFile(file), passed);
-                    }
-                    None => tracing::error!(
-                        ?ticket,
-                        "an opened spill file is not in the table of open files"
-                    ),
-                }
+                self.pass_file((client, number), ticket, file);
             }
             Effect::Unspill(id, serial) => self.unspill(Incarnation { id, serial }),
             effect @ (Effect::Log(..)
             | Effect::Note(..)
+            | Effect::Relog(..)
+            | Effect::CheckLog(..)
             | Effect::Unlog(..)
             | Effect::ReadLog(..)) => {
                 self.apply_log_effect(effect);
@@ -93,6 +89,20 @@ impl Core {
             Effect::Expel(client, why) => {
                 self.expel(client, 0, why);
                 self.departures.expelled_total -= 1;
+            }
+        }
+    }
+
+    /// Gives a client the file of a spilled object.
+    fn pass_file(&mut self, to: (ClientNo, u64), ticket: Ticket, file: SpillFile) {
+        let (client, number) = to;
+        match self.tier.opened.remove(&ticket) {
+            Some(fd) => {
+                let passed = vec![PassedDescriptor::Made(fd)];
+                self.reply(client, number, &Reply::SpillFile(file), passed);
+            }
+            None => {
+                tracing::error!(?ticket, "an opened spill file is not in the table of open files");
             }
         }
     }
@@ -316,6 +326,13 @@ impl Core {
         }
     }
 
+    fn check_file(&mut self, ticket: Ticket, which: Incarnation, sizes: Sizes) {
+        if let Err(error) = self.workers.files(FileJob::Check { ticket, which, sizes }) {
+            tracing::error!(id = %which.id, %error, "a spilled object cannot be checked");
+            self.apply_event(Event::LogChecked(ticket, RecordCheck::Failed));
+        }
+    }
+
     fn open(&mut self, ticket: Ticket, which: Incarnation) {
         if let Err(error) = self.workers.files(FileJob::Open { ticket, which }) {
             tracing::error!(id = %which.id, %error, "a spilled object's file cannot be opened");
@@ -389,6 +406,10 @@ impl Core {
                 Done::Unlogged(ticket, outcome) => {
                     self.apply_event(Event::Unlogged(ticket, outcome));
                 }
+                Done::LogChecked(ticket, found) => {
+                    self.apply_event(Event::LogChecked(ticket, found));
+                }
+                Done::LogDamaged(id, lsn) => self.apply_event(Event::LogDamaged(id, lsn)),
                 Done::LogOpened(found) => self.log_opened(found),
                 Done::LogFigures(figures) => self.log.figures = *figures,
                 Done::Hardened(ticket, sealed) => self.apply_event(Event::Hardened(ticket, sealed)),

@@ -68,7 +68,11 @@ impl Durable {
         let power_loss_protection = settings.durable_plp;
         Ok(Some(Self {
             log: LogConfig { folder, device, bytes_max, segment_bytes, power_loss_protection },
-            batch: BatchLimits { within, bytes: settings.durable_batch_bytes.0.max(1) },
+            batch: BatchLimits {
+                within,
+                bytes: settings.durable_batch_bytes.0.max(1),
+                scrub_bytes_per_s: settings.durable_scrub_bytes_per_second.0,
+            },
         }))
     }
 }

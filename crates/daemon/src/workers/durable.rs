@@ -3,8 +3,8 @@
 //! ```text
 //! jobs ──► append, append, append ── sync ──► answers        (one batch)
 //!      ──► read                                              (between batches)
-//! none ──► collect garbage, a piece at a time
-//! idle ──► prepare for puts; confirm the last batch; scrub, a piece a second
+//! none ──► check; collect garbage, a piece at a time
+//! idle ──► prepare for puts; confirm the last batch; scrub, a piece at a time
 //! ```
 //!
 //! A batch takes what waits for it: what comes while one is synced is the next one. Clients that
@@ -22,9 +22,12 @@
 //! taken.
 
 mod batch;
+mod checks;
 mod job;
 mod opening;
+mod scrub;
 
+use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError};
 use std::time::Duration;
 
@@ -32,11 +35,14 @@ use plasmon_log::ObjectLog;
 use plasmon_proto::message::LogFigures;
 use plasmon_shm::deadline::Deadline;
 use plasmon_shm::edge;
+use plasmon_store::event::Lsn;
 
 use self::batch::{Batch, Room};
-pub(crate) use self::job::{BatchLimits, LogJob, LogPut};
+use self::checks::Checks;
+pub(crate) use self::job::{BatchLimits, LogCheck, LogJob, LogPut};
 use self::opening::LogPlace;
 pub(crate) use self::opening::{LogSlot, found_in};
+use self::scrub::Scrub;
 use super::{Done, Report};
 
 /// Bytes of garbage collection between two looks for jobs.
@@ -45,21 +51,12 @@ const MAINTAIN_BYTES: u64 = 4 << 20;
 /// How long there is nothing to do before the log prepares for puts: one that is busy does not.
 const PREPARE_AFTER: Duration = Duration::from_millis(20);
 
-/// Bytes that a scrub reads at once.
-const SCRUB_BYTES: u64 = 1 << 20;
-
 /// A disk that syncs so fast is not kept waiting for clients: with 32 of them on two processors,
 /// each put took 28 us so, and 30 to 36 where a batch waited for half of a sync.
 const SYNC_FAST: Duration = Duration::from_millis(1);
 
 /// How long nothing is asked before the last batch is confirmed.
 const CONFIRM_AFTER: Duration = Duration::from_millis(50);
-
-/// The time between two pieces of a scrub while nothing else is to be done.
-const SCRUB_EVERY: Duration = Duration::from_secs(1);
-
-/// The time between the end of a scrub and the start of the next one.
-const SCRUB_AGAIN_AFTER: Duration = Duration::from_secs(3600);
 
 /// The log as its worker has it.
 #[derive(Debug)]
@@ -79,10 +76,10 @@ pub(super) struct LogWorker {
     confirm_at: Option<Deadline>,
     /// When the log prepares for puts, if there were some since it did.
     prepare_at: Option<Deadline>,
-    /// When the next piece is scrubbed.
-    scrub_at: Deadline,
-    /// How many damaged places were found.
-    damaged: u64,
+    scrub: Scrub,
+    checks: Checks,
+    /// Records that were damaged, and those that were written in place of them.
+    rewritten: BTreeMap<Lsn, Lsn>,
 }
 
 /// Works until the channel ends.
@@ -97,6 +94,7 @@ pub(super) fn work(jobs: &Receiver<LogJob>, report: &Report, slot: LogSlot, limi
                 report.tell(Done::Restored(ticket, outcome));
             }
             LogJob::End(done) => worker.end(&done, report),
+            LogJob::Check(check) => worker.checks.add(check),
             job => worker.batch(job, jobs, report),
         }
     }
@@ -114,8 +112,9 @@ impl LogWorker {
             is_due: true,
             confirm_at: None,
             prepare_at: None,
-            scrub_at: Deadline::after(SCRUB_EVERY),
-            damaged: 0,
+            scrub: Scrub::new(limits.scrub_bytes_per_s),
+            checks: Checks::default(),
+            rewritten: BTreeMap::new(),
         }
     }
 
@@ -123,17 +122,28 @@ impl LogWorker {
     fn next(&mut self, jobs: &Receiver<LogJob>, report: &Report) -> Option<LogJob> {
         loop {
             match jobs.try_recv() {
-                Ok(job) => return Some(job),
+                Ok(job) => {
+                    // These go on however many other jobs there are.
+                    self.checks.read_on(&mut *self.log, report);
+                    if self.scrub.is_late() {
+                        self.scrub(report);
+                    }
+                    return Some(job);
+                }
                 Err(TryRecvError::Disconnected) => return None,
                 Err(TryRecvError::Empty) => {}
+            }
+            if self.checks.read_on(&mut *self.log, report) {
+                continue;
             }
             if self.is_due {
                 self.is_due = self.collect(report);
                 continue;
             }
-            let until = [self.prepare_at, self.confirm_at].into_iter().flatten();
-            let until = until.fold(self.scrub_at, Deadline::earlier);
-            match edge::receive_within(jobs, until.left().unwrap_or(SCRUB_AGAIN_AFTER)) {
+            let soon = [self.prepare_at, self.confirm_at].into_iter().flatten();
+            let soon = soon.fold(Deadline::NEVER, Deadline::earlier).left();
+            let left = soon.map_or(self.scrub.left(), |left| left.min(self.scrub.left()));
+            match edge::receive_within(jobs, left) {
                 Ok(job) => return Some(job),
                 Err(RecvTimeoutError::Disconnected) => return None,
                 Err(RecvTimeoutError::Timeout) => self.idle(report),
@@ -148,7 +158,7 @@ impl LogWorker {
             self.prepare(report);
         } else if is_past(self.confirm_at) {
             self.confirm(report);
-        } else if self.scrub_at.is_past() {
+        } else if self.scrub.is_due() {
             self.scrub(report);
         }
     }
@@ -193,18 +203,9 @@ impl LogWorker {
 
     /// Reads a piece of the log, to find what its disk lost before a client needs it.
     fn scrub(&mut self, report: &Report) {
-        let (is_over, damaged) = match self.log.scrub(SCRUB_BYTES) {
-            Ok(progress) => (progress.finished, progress.damaged),
-            Err(error) => {
-                tracing::warn!(%error, "the log of durable objects cannot be read through");
-                (true, Vec::new())
-            }
-        };
-        let pause = if is_over { SCRUB_AGAIN_AFTER } else { SCRUB_EVERY };
-        self.scrub_at = Deadline::after(pause);
-        damaged.iter().for_each(opening::report_damage);
-        self.damaged += damaged.len() as u64;
-        report.tell_all(self.news());
+        if self.scrub.read_on(&mut *self.log, report) {
+            report.tell_all(self.news());
+        }
     }
 
     /// Gathers jobs, appends them, makes them durable, and answers all.
@@ -232,6 +233,7 @@ impl LogWorker {
                 report.tell(Done::Restored(ticket, outcome));
             }
             Some(LogJob::End(done)) => self.end(&done, report),
+            Some(LogJob::Check(check)) => self.checks.add(check),
             _ => {}
         }
     }
@@ -246,9 +248,16 @@ impl LogWorker {
                     while self.collect(report) {}
                     batch.put_again(&mut *self.log, &put, &self.place.folder);
                 }
+                if let Some((damaged, lsn)) = put.damaged.zip(batch.last_put()) {
+                    self.rewritten.insert(damaged, lsn);
+                    self.scrub.forget(damaged);
+                }
                 None
             }
             LogJob::Dead { ticket, id, lsn } => {
+                self.scrub.forget(lsn);
+                // What was asked before it was known that the record is another one now.
+                let lsn = self.rewritten.remove(&lsn).unwrap_or(lsn);
                 batch.dead(&mut *self.log, ticket, &id, lsn, &self.place.folder);
                 None
             }
@@ -284,6 +293,7 @@ impl LogWorker {
 
     fn figures(&self) -> LogFigures {
         let status = self.log.status();
+        let (scrubbed_bytes_total, scrubs_total) = self.scrub.totals();
         LogFigures {
             folder: self.place.folder.display().to_string(),
             device: status.device,
@@ -293,7 +303,9 @@ impl LogWorker {
             segments: status.segments,
             written_bytes_total: status.written_bytes,
             put_bytes_total: status.put_bytes,
-            damaged: self.damaged,
+            damaged: self.scrub.damaged(),
+            scrubbed_bytes_total,
+            scrubs_total,
             fault: status.failed.unwrap_or_default(),
             ..LogFigures::default()
         }

@@ -14,11 +14,13 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
+use plasmon_log::append_checksum;
 use plasmon_proto::message::Range;
+use plasmon_proto::object::Sizes;
 use plasmon_shm::edge;
 use plasmon_shm::{Memfd, WriteExtent};
 use plasmon_spill::{Error, FileMeta, FolderLock, Incarnation, Place, SpillTier, WritePiece};
-use plasmon_store::event::{OpenedFile, ReadBack, Ticket};
+use plasmon_store::event::{OpenedFile, ReadBack, RecordCheck, Ticket};
 
 use super::{Done, Report};
 
@@ -71,6 +73,15 @@ pub(crate) enum FileJob {
         ticket: Ticket,
         /// Which.
         which: Incarnation,
+    },
+    /// Compare an object's file with its checksum.
+    Check {
+        /// Names the work.
+        ticket: Ticket,
+        /// Which.
+        which: Incarnation,
+        /// Its sizes.
+        sizes: Sizes,
     },
     /// Forget an object.
     Remove(Incarnation),
@@ -171,6 +182,7 @@ fn apply_effect(job: FileJob, medium: &mut dyn SpillTier) -> (Option<String>, Op
             (fault_of(result), Some(Done::Restored(ticket, outcome)))
         }
         FileJob::Open { ticket, which } => open(ticket, which, medium),
+        FileJob::Check { ticket, which, sizes } => check(ticket, which, &sizes, medium),
         FileJob::Remove(which) => {
             let result = log_failure("removed", &which.id, medium.remove(which));
             let done = Done::Removed(result.is_ok());
@@ -208,6 +220,37 @@ fn open(
     (fault_of(result), Some(Done::Opened { ticket, outcome, file }))
 }
 
+/// Compares an object's file with its checksum.
+fn check(
+    ticket: Ticket,
+    which: Incarnation,
+    sizes: &Sizes,
+    medium: &mut dyn SpillTier,
+) -> (Option<String>, Option<Done>) {
+    let content = sizes.data.saturating_add(sizes.metadata);
+    let mut crc = 0;
+    let result = allowed().and_then(|()| {
+        with_retry(|| {
+            crc = 0;
+            // No object is larger than what has a footprint.
+            let footprint = sizes.footprint().unwrap_or(0);
+            medium.read(which, footprint, &mut |at, piece| {
+                let bytes = content.saturating_sub(at).min(piece.len() as u64);
+                crc = append_checksum(crc, &piece[..bytes as usize]);
+                Ok(())
+            })
+        })
+    });
+    let result = log_failure("checked", &which.id, result);
+    let found = match &result {
+        Ok(()) => RecordCheck::Right(crc),
+        Err(Error::Corrupt { .. }) => RecordCheck::Damaged,
+        // It may have been brought back, or have ended.
+        Err(Error::Absent { .. } | Error::Io { .. } | Error::Full { .. }) => RecordCheck::Failed,
+    };
+    (fault_of(result), Some(Done::LogChecked(ticket, found)))
+}
+
 /// An error where a simulated disk has one.
 fn allowed() -> Result<(), Error> {
     let refused = |source| Error::Io { action: "use the disk", path: Default::default(), source };
@@ -221,6 +264,9 @@ fn refuse(job: FileJob, report: &Report) {
         FileJob::Restore { ticket, .. } => report.tell(Done::Restored(ticket, ReadBack::Failed)),
         FileJob::Open { ticket, .. } => {
             report.tell(Done::Opened { ticket, outcome: OpenedFile::Failed, file: None });
+        }
+        FileJob::Check { ticket, .. } => {
+            report.tell(Done::LogChecked(ticket, RecordCheck::Failed));
         }
         // When the tier is there again, the store is told of the file and has it removed again.
         FileJob::Remove(_) => report.tell(Done::Removed(false)),

@@ -6,13 +6,16 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 use plasmon_keeper::KeeperLink;
+use plasmon_proto::ObjectId;
 use plasmon_proto::message::{ExtentId, LogFigures, Range};
 use plasmon_shm::dropped_extents::Remains;
 use plasmon_shm::edge::{self, Point};
 use plasmon_shm::mappings::Trace;
 use plasmon_shm::{Doorbell, GrowingMemfd, Memfd};
 use plasmon_spill::{FileMeta, FolderLock};
-use plasmon_store::event::{LogFailure, LoggedObject, Lsn, OpenedFile, ReadBack, Ticket};
+use plasmon_store::event::{
+    LogFailure, LoggedObject, Lsn, OpenedFile, ReadBack, RecordCheck, Ticket,
+};
 
 use crate::core::session_check::SessionCheck;
 
@@ -91,6 +94,10 @@ pub(crate) enum Done {
     Unlogged(Ticket, Result<(), LogFailure>),
     /// The log of a store that was taken over can be used; what is in it.
     LogOpened(Vec<LoggedObject>),
+    /// A record of the log, or a file of the tier, was read.
+    LogChecked(Ticket, RecordCheck),
+    /// The record of an object was found damaged while the log was read through.
+    LogDamaged(ObjectId, Lsn),
     /// What the log is like now.
     LogFigures(Box<LogFigures>),
     /// The kernel refuses every write to an extent now, or does not.

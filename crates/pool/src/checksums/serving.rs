@@ -77,6 +77,9 @@ impl Plan {
         let (mut parts, mut last) = (Vec::new(), query.after);
         let mut left = CHECKSUM_PAGE_BYTES;
         for (id, copy) in copies {
+            if query.until.is_some_and(|until| *id > until) {
+                break;
+            }
             let bytes = copy.content.data_bytes.saturating_add(copy.content.metadata_bytes.into());
             let (begin, crc) = match query.begun.filter(|begun| begun.id == *id) {
                 Some(begun) if begun.birth != copy.birth || begun.bytes > bytes => {
@@ -87,21 +90,20 @@ impl Plan {
                 begun => begun.map_or((0, 0), |begun| (begun.bytes, begun.crc)),
             };
             if parts.len() == CHECKSUMS_PER_PAGE || left == 0 {
-                return Self { parts, next: Some(ChecksumQuery { after: last, begun: None }) };
+                let next = ChecksumQuery { after: last, begun: None, ..query };
+                return Self { parts, next: Some(next) };
             }
             let end = bytes.min(begin.saturating_add(left));
             left -= end - begin;
-            let birth = copy.birth;
-            parts.push(CopyPart { id: *id, birth, begin, end, bytes, crc });
+            let (id, birth) = (*id, copy.birth);
+            let is_logged = copy.logged && copy.content.durable.is_some();
+            parts.push(CopyPart { id, birth, begin, end, bytes, crc, is_logged });
             if end < bytes {
                 // The checksum up to there is not known yet.
-                let begun = BegunChecksum { id: *id, birth, bytes: end, crc: 0 };
-                return Self {
-                    parts,
-                    next: Some(ChecksumQuery { after: last, begun: Some(begun) }),
-                };
+                let begun = Some(BegunChecksum { id, birth, bytes: end, crc: 0 });
+                return Self { parts, next: Some(ChecksumQuery { after: last, begun, ..query }) };
             }
-            last = Some(*id);
+            last = Some(id);
         }
         Self { parts, next: None }
     }
@@ -113,21 +115,24 @@ impl Plan {
         for (part, read) in parts.into_iter().zip(read) {
             let CopyPart { id, birth, end, bytes, .. } = part;
             match read {
-                Some(CopyRead { crc, .. }) if end < bytes => {
+                Some(CopyRead { crc: Some(crc), .. }) if end < bytes => {
                     if let Some(begun) = next.as_mut().and_then(|next| next.begun.as_mut()) {
                         begun.crc = crc;
                     }
                 }
-                Some(CopyRead { crc, name }) => {
-                    page.push(CopyChecksum { id, birth, bytes, crc: Some(crc), name });
+                Some(CopyRead { crc: Some(crc), name, logged }) => {
+                    page.push(CopyChecksum { id, birth, bytes, crc: Some(crc), name, logged });
                 }
-                None => {
+                unreadable => {
                     if end < bytes {
-                        next = Some(ChecksumQuery { after: Some(id), begun: None });
+                        let after = Some(id);
+                        next = next.map(|next| ChecksumQuery { after, begun: None, ..next });
                     }
                     // One that ended meanwhile is no copy any more.
                     if copies.of(&id, birth).is_some() {
-                        page.push(CopyChecksum { id, birth, bytes, crc: None, name: None });
+                        let (name, logged) =
+                            unreadable.map(|it| (it.name, it.logged)).unwrap_or_default();
+                        page.push(CopyChecksum { id, birth, bytes, crc: None, name, logged });
                     }
                 }
             }

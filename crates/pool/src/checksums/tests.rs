@@ -79,7 +79,7 @@ impl Here {
         let bytes: u64 = parts.iter().map(|part| part.end - part.begin).sum();
         assert!(bytes <= CHECKSUM_PAGE_BYTES);
         let read = |part: &CopyPart| {
-            let found = CopyRead { crc: crc(part), name: None };
+            let found = CopyRead { crc: Some(crc(part)), name: None, logged: None };
             (!unreadable.contains(&part.id)).then_some(found)
         };
         let page = self.read(1, Some(parts.iter().map(read).collect())).expect("a page");
@@ -118,7 +118,8 @@ fn the_pages_have_every_copy_once() {
                 unreadable.insert(id);
             }
             let (begin, bytes) = (0, bytes + 3);
-            let whole = CopyPart { id, birth: copy.birth, begin, end: bytes, bytes, crc: 0 };
+            let (birth, is_logged) = (copy.birth, false);
+            let whole = CopyPart { id, birth, begin, end: bytes, bytes, crc: 0, is_logged };
             expected.push((id, is_readable.then(|| crc(&whole))));
         }
         expected.sort_unstable();
@@ -145,7 +146,8 @@ fn a_large_copy_takes_several_pages() {
     assert_eq!((first.copies.len(), begun.bytes), (0, CHECKSUM_PAGE_BYTES));
     let second = here.page(first.next.unwrap(), &none);
     let third = here.page(second.next.unwrap(), &none);
-    let whole = CopyPart { id, birth: birth(9), begin: 0, end: bytes, bytes, crc: 0 };
+    let (begin, end, is_logged) = (0, bytes, false);
+    let whole = CopyPart { id, birth: birth(9), begin, end, bytes, crc: 0, is_logged };
     assert_eq!(third.copies[0].crc, Some(crc(&whole)));
     assert_eq!((third.copies[0].bytes, third.next), (bytes, None));
 
@@ -159,6 +161,27 @@ fn a_large_copy_takes_several_pages() {
     assert_eq!((page.copies[0].id, page.copies[0].crc), (id, None));
     let page = here.page(page.next.unwrap(), &none);
     assert_eq!(page.copies[0].id, other);
+}
+
+/// One object alone is read again, and what the log has of it is said.
+#[test]
+fn a_page_may_end_with_an_id_and_says_what_logs_have() {
+    let mut here = Here::new();
+    let id = |number| ObjectId::pooled([number; 12], None);
+    let durable = Some(plasmon_proto::pool::WantedCopies { copies: 1, copies_min: 1 });
+    for number in 1..5 {
+        let content = Content { data_bytes: 5, durable, ..Content::default() };
+        let logged = number != 2;
+        here.copies.insert(id(number), Copy { content, logged, ..copy(number.into(), 5) });
+    }
+    let query = ChecksumQuery { after: Some(id(1)), until: Some(id(3)), ..Default::default() };
+    let parts = here.serve(1, query).unwrap();
+    let found: Vec<_> = parts.iter().map(|part| (part.id, part.is_logged)).collect();
+    assert_eq!(found, [(id(2), false), (id(3), true)]);
+    let read = |crc, logged| Some(CopyRead { crc, name: None, logged });
+    let page = here.read(1, Some(vec![read(Some(7), None), read(None, Some(false))])).unwrap();
+    let found: Vec<_> = page.copies.iter().map(|copy| (copy.crc, copy.logged)).collect();
+    assert_eq!((found, page.next), (vec![(Some(7), None), (None, Some(false))], None));
 }
 
 #[test]
@@ -189,7 +212,8 @@ fn a_node_that_is_not_in_the_pool_does_not_answer_and_wrong_questions_end() {
     checksums.ask(cx, 3, (Slot(1), ChecksumQuery::default()));
     let begun =
         BegunChecksum { id: ObjectId::pooled([1; 12], None), birth: birth(1), bytes: 0, crc: 0 };
-    let wrong = ChecksumQuery { after: Some(ObjectId::pooled([2; 12], None)), begun: Some(begun) };
+    let (after, begun) = (Some(ObjectId::pooled([2; 12], None)), Some(begun));
+    let wrong = ChecksumQuery { after, begun, until: None };
     checksums.ask(cx, 4, (Slot(1), wrong));
     let none = |number| Effect::Checksummed { number, page: None };
     assert_eq!(out.effects, [none(3), none(4)]);

@@ -11,7 +11,7 @@ use plasmon_proto::ObjectId;
 
 use crate::config::Mutation;
 use crate::directory::led::{Led, Work};
-use crate::directory::{counted, drain, holders, tombstones};
+use crate::directory::{counted, damaged, drain, holders, tombstones};
 use crate::limits::{COPIES_MAX, HOLDERS_MAX, MOVED_MS, RECORDS_MAX, SOURCES_MAX};
 use crate::message::{Answer, CommitOutcome, HoldOutcome, Message};
 use crate::record::{Birth, Content, Record, State};
@@ -211,8 +211,17 @@ pub(super) fn held(
         }
         HoldOutcome::Cached => return has_cached(led, cx, from, id, birth),
         HoldOutcome::Arriving => return is_arriving(led, cx, from, id, birth),
-        HoldOutcome::NoRoom | HoldOutcome::NoLog | HoldOutcome::Absent | HoldOutcome::Withdrawn => {
+        HoldOutcome::Damaged
+            if led.record_of(&id, birth).is_none_or(|it| it.state == State::Live) =>
+        {
+            return damaged::said(led, cx, from, id, birth);
         }
+        // A copy of what does not exist yet is not held.
+        HoldOutcome::Damaged
+        | HoldOutcome::NoRoom
+        | HoldOutcome::NoLog
+        | HoldOutcome::Absent
+        | HoldOutcome::Withdrawn => {}
     }
     let Some(mut record) = led.record_of(&id, birth).cloned() else { return };
     let Some(work) = led.work.get_mut(&id) else { return };
@@ -299,6 +308,9 @@ fn has_copy(
     };
     // A hidden copy of a durable object need not be in the log: that is still waited for.
     let is_held = outcome != HoldOutcome::Hidden || record.content.durable.is_none();
+    if outcome == HoldOutcome::Held {
+        led.forget_damaged(&id, from);
+    }
     let asked = led.work.get_mut(&id).is_some_and(|work| {
         let asked = is_held && work.missing.remove(&from);
         work.moved = if asked { Some(cx.now) } else { work.moved };

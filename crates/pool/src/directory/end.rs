@@ -136,6 +136,7 @@ pub(super) fn ask_to_drop(led: &Led, cx: &mut Context<'_>, id: ObjectId) {
 pub(super) fn gone(led: &mut Led, cx: &mut Context<'_>, from: Slot, id: ObjectId, birth: Birth) {
     let Some(mut record) = led.record_of(&id, birth).cloned() else { return };
     commit::forget_cache(led, &id, from);
+    led.forget_damaged(&id, from);
     match record.state {
         State::Dead | State::Withdrawn => {
             if let Some(work) = led.work.get_mut(&id) {

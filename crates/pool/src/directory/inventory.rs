@@ -152,6 +152,9 @@ fn reconcile(led: &mut Led, cx: &mut Context<'_>, from: Slot, copy: CopyEntry) {
 /// A node has a copy of an object that exists.
 fn has_live(led: &mut Led, cx: &mut Context<'_>, from: Slot, record: &Record, copy: CopyEntry) {
     let CopyEntry { id, birth, content, standing, kept } = copy;
+    if kept {
+        led.forget_damaged(&id, from);
+    }
     if standing != Standing::Committed {
         cx.send(from, Message::Publish { id, birth });
     }
@@ -162,7 +165,7 @@ fn has_live(led: &mut Led, cx: &mut Context<'_>, from: Slot, record: &Record, co
         }
     } else if kept || standing == Standing::Arriving || counted::is_cache(record) {
         // It is as the record says.
-    } else if content.durable.is_some() {
+    } else if content.durable.is_some() && !led.is_damaged(&id, from) {
         // Its log does not have it, so it does not count until the node has logged it.
         let mut record = record.clone();
         record.holders.retain(|slot| *slot != from);

@@ -71,6 +71,8 @@ pub(super) struct Led {
     pub(super) work: BTreeMap<ObjectId, Work>,
     /// Nodes that may have a copy without being holders.
     pub(super) caches: BTreeMap<ObjectId, BTreeSet<Slot>>,
+    /// Nodes whose copies are known to be damaged.
+    pub(super) damaged: BTreeMap<ObjectId, BTreeSet<Slot>>,
     /// Nodes that have a copy of an object without a record.
     pub(super) early: EarlyCopies,
     /// Nodes that wait for an object to exist.
@@ -113,6 +115,7 @@ impl Led {
             in_sync: usize::from(group.in_sync),
             work: BTreeMap::new(),
             caches: BTreeMap::new(),
+            damaged: BTreeMap::new(),
             early: EarlyCopies::default(),
             watchers: BTreeMap::new(),
             surveyed: BTreeMap::new(),
@@ -271,6 +274,7 @@ impl Led {
         self.kept.records.remove(&id);
         self.work.remove(&id);
         self.caches.remove(&id);
+        self.damaged.remove(&id);
         if cx.view.group(self.no).acting.len() > 1 {
             self.erased.insert(id, version);
         }
@@ -396,11 +400,13 @@ impl Led {
         self.caches.get(id).into_iter().flatten().copied()
     }
 
-    /// Live nodes that have an object, holders first.
+    /// Live nodes that have an object and are not known to have it damaged, holders first.
     pub(super) fn sources(&self, cx: &Context<'_>, id: &ObjectId) -> Vec<Slot> {
         let holders = self.record(id).into_iter().flat_map(|record| record.holders.iter().copied());
         let missing = self.work.get(id).map(|work| &work.missing);
-        let has = |slot: &Slot| !missing.is_some_and(|missing| missing.contains(slot));
+        let has = |slot: &Slot| {
+            !missing.is_some_and(|missing| missing.contains(slot)) && !self.is_damaged(id, *slot)
+        };
         let known = holders.chain(self.caches_of(id)).filter(has);
         let mut sources = Vec::new();
         for slot in known.filter(|slot| cx.view.is_live(*slot)) {

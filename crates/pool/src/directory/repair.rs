@@ -9,7 +9,7 @@ use plasmon_cluster::Slot;
 use plasmon_proto::ObjectId;
 
 use crate::directory::led::Led;
-use crate::directory::{commit, counted, drain, holders};
+use crate::directory::{commit, counted, drain, holders, replacement};
 use crate::limits::{REPAIR_REST_MS, RETRY_MS};
 use crate::record::{Record, State};
 use crate::time::Mono;
@@ -17,6 +17,7 @@ use crate::view::Context;
 
 /// Goes on with a live record: counts its copies.
 pub(super) fn advance(led: &mut Led, cx: &mut Context<'_>, id: ObjectId) {
+    replacement::advance(led, cx, id);
     let Some(mut record) = led.record(&id).cloned() else { return };
     let before = record.holders.len();
     for slot in record.holders.clone() {
@@ -27,7 +28,7 @@ pub(super) fn advance(led: &mut Led, cx: &mut Context<'_>, id: ObjectId) {
         }
     }
     let (birth, is_left) = (record.birth, !record.holders.is_empty());
-    let is_whole = counted::is_enough(cx, &record, record.copies);
+    let is_whole = counted::is_enough(cx, &led.sound(&id, &record), record.copies);
     if record.holders.len() != before {
         led.put(cx, id, record.clone());
     }
@@ -41,7 +42,8 @@ pub(super) fn advance(led: &mut Led, cx: &mut Context<'_>, id: ObjectId) {
     if is_whole {
         drain::release(led, cx, id);
     } else if !is_left && led.work.get(&id).is_some_and(|work| work.missing.is_empty()) {
-        let cached: Vec<_> = led.caches_of(&id).filter(|slot| cx.view.is_live(*slot)).collect();
+        let may_have = |slot: &Slot| cx.view.is_live(*slot) && !led.is_damaged(&id, *slot);
+        let cached: Vec<_> = led.caches_of(&id).filter(may_have).collect();
         if let Some(slot) = cached.iter().copied().find(|slot| !refused.contains(slot)) {
             led.work.entry(id).or_default().missing.insert(slot);
             commit::ask_holders(led, cx, id);
@@ -60,7 +62,7 @@ pub(super) fn advance(led: &mut Led, cx: &mut Context<'_>, id: ObjectId) {
 pub(super) fn shortage(led: &Led, cx: &Context<'_>, id: &ObjectId) -> Option<usize> {
     let record = led.record(id)?;
     let work = led.work.get(id)?;
-    let has = counted::counted(cx, record).len();
+    let has = counted::counted(cx, &led.sound(id, record)).len();
     let is_short = record.state == State::Live
         && work.rest_until.is_none_or(|until| until <= cx.now)
         && work.missing.is_empty()
@@ -78,7 +80,8 @@ pub(super) fn begin(led: &mut Led, cx: &mut Context<'_>, id: ObjectId) -> u64 {
     }
     let Some(record) = led.record(&id) else { return 0 };
     let bytes = record.content.bytes();
-    let refused = led.work.get(&id).map(|work| work.refused.clone()).unwrap_or_default();
+    let mut refused = led.work.get(&id).map(|work| work.refused.clone()).unwrap_or_default();
+    refused.extend(led.damaged.get(&id).into_iter().flatten().copied());
     let origin = counted::uncounted_origin(record);
     let may_keep = |slot: &Slot| {
         let node = cx.view.map().node(*slot);

@@ -147,8 +147,8 @@ fn count(led: &Led, cx: &Context<'_>, verification: &mut Verification) {
         }
         let origin = counted::uncounted_origin(record);
         let live = record.holders.iter().filter(|slot| cx.view.is_live(**slot));
-        let live = live.filter(|slot| origin != Some(**slot));
-        if led.sources(cx, id).is_empty() {
+        let live = live.filter(|slot| origin != Some(**slot) && !led.is_damaged(id, **slot));
+        if led.sources(cx, id).is_empty() && !led.has_damaged(id) {
             tally.unreachable += 1;
         } else if live.count() < usize::from(record.copies) {
             tally.short += 1;

@@ -1,7 +1,9 @@
 //! The bytes of messages are a format: nodes of different versions must agree on them.
 
 use plasmon_proto::pool::{Keeping, WantedCopies};
-use plasmon_proto::pool_checksum::{BegunChecksum, CHECKSUMS_PER_PAGE, CopyChecksum};
+use plasmon_proto::pool_checksum::{
+    BegunChecksum, CHECKSUMS_PER_PAGE, CopyChecksum, CopyFault, CopyRepair,
+};
 use plasmon_proto::pool_listing::ListedObject;
 use plasmon_proto::{Name, ObjectId};
 
@@ -96,16 +98,19 @@ fn messages() -> Vec<Message> {
         Message::Checksummed { question, page: checksum_page(1) },
         Message::Demote { ids: vec![id] },
         Message::RemoveTombstone { id, birth },
+        Message::Discard { id, birth },
+        Message::Repair { copy: CopyRepair { id, birth, fault: CopyFault::Record } },
     ]
 }
 
 fn checksum_query() -> ChecksumQuery {
     let begun = BegunChecksum { id: id(), birth: birth(), bytes: 300, crc: 5 };
-    ChecksumQuery { after: None, begun: Some(begun) }
+    ChecksumQuery { after: None, begun: Some(begun), until: None }
 }
 
 fn checksum_page(copies: usize) -> ChecksumPage {
-    let copy = CopyChecksum { id: id(), birth: birth(), bytes: 300, crc: Some(5), name: None };
+    let (bytes, crc, name, logged) = (300, Some(5), None, Some(true));
+    let copy = CopyChecksum { id: id(), birth: birth(), bytes, crc, name, logged };
     ChecksumPage { copies: vec![copy; copies], next: Some(checksum_query()) }
 }
 
@@ -236,10 +241,12 @@ fn the_bytes_of_messages_stay_as_they_are() {
         format!("2a0a01{id}0203040103ac02"),
         "2b0a0200ac02".to_owned(),
         format!("2c{id}020304"),
-        format!("2d090001{id}020304ac0205"),
-        format!("2e0901{id}020304ac020105000100") + "01" + id + "020304ac0205",
+        format!("2d090001{id}020304ac020500"),
+        format!("2e0901{id}020304ac0201050001010100") + "01" + id + "020304ac020500",
         format!("2f01{id}"),
         format!("30{id}020304"),
+        format!("31{id}020304"),
+        format!("32{id}02030401"),
     ];
     assert_eq!(messages().len(), golden.len());
     for (message, golden) in messages().into_iter().zip(golden) {
@@ -258,7 +265,7 @@ fn outcomes_are_numbered_in_order() {
         assert_eq!(postcard::to_allocvec(&outcome).unwrap()[0], number as u8, "{outcome:?}");
     }
     let holds = [Hold::Held, Hold::NoRoom, Hold::Absent, Hold::Withdrawn, Hold::Cached];
-    let later = [Hold::Arriving, Hold::Hidden, Hold::NoLog, Hold::Unlogged];
+    let later = [Hold::Arriving, Hold::Hidden, Hold::NoLog, Hold::Unlogged, Hold::Damaged];
     for (number, outcome) in holds.into_iter().chain(later).enumerate() {
         assert_eq!(postcard::to_allocvec(&outcome).unwrap(), [number as u8], "{outcome:?}");
     }

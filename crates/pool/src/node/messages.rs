@@ -37,6 +37,7 @@ impl Node {
             | Message::Verified { .. }
             | Message::Checksum { .. }
             | Message::Checksummed { .. }
+            | Message::Repair { .. }
             | Message::Demote { .. } => {
                 if is_current {
                     self.of_current(now, from, message);
@@ -53,6 +54,7 @@ impl Node {
             | Message::Drop { .. }
             | Message::Noted { .. }
             | Message::RemoveTombstone { .. }
+            | Message::Discard { .. }
             | Message::Release { .. } => {
                 self.order(now, (from, epoch), message);
             }
@@ -93,6 +95,7 @@ impl Node {
                 self.checksum_message(now, from, message);
             }
             Message::Demote { ids } => self.demoted(ids),
+            Message::Repair { copy } => self.repair_copy(now, copy),
             _ => {}
         }
     }

@@ -23,6 +23,7 @@ impl Node {
         | Message::Drop { id, .. }
         | Message::Noted { id, .. }
         | Message::RemoveTombstone { id, .. }
+        | Message::Discard { id, .. }
         | Message::Release { id, .. }) = message
         else {
             return;
@@ -50,6 +51,7 @@ impl Node {
             Message::Release { id, birth } => self.release(id, birth),
             Message::Noted { id, birth } => self.copies.noted(&id, birth),
             Message::RemoveTombstone { id, birth } => self.remove_tombstone(now, id, birth),
+            Message::Discard { id, birth } => self.discard(now, id, birth),
             _ => {}
         }
     }
@@ -58,6 +60,9 @@ impl Node {
         let (id, birth) = (wish.id, wish.birth);
         let is_own = birth.slot == self.view.me() && birth.boot == self.view.config.boot;
         let outcome = match (self.copies.get(&id), self.pulls.get(&id)) {
+            (Some(copy), _) if copy.birth == birth && self.copies.is_damaged(&id) => {
+                HoldOutcome::Damaged
+            }
             (Some(copy), _) if copy.birth == birth => {
                 let is_cache = copy.content.keeping == Keeping::Cache;
                 let (kept, is_sealing) = (copy.kept, self.copies.is_sealing(&id));

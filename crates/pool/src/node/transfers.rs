@@ -15,6 +15,7 @@ impl Node {
     /// Says whether a copy is here that a node can read.
     fn open(&mut self, now: Mono, id: ObjectId, (from, question): (Slot, QuestionNo)) {
         let copy = self.copies.get(&id).filter(|copy| copy.visible);
+        let copy = copy.filter(|_| !self.copies.is_damaged(&id));
         let copy = copy.map(|copy| (copy.birth, copy.content));
         if copy.is_some() {
             self.copies.opened(id, from);

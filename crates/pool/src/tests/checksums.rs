@@ -1,5 +1,7 @@
 //! Checksums of the copies of one node, asked for at another.
 
+use std::collections::BTreeSet;
+
 use plasmon_cluster::Slot;
 use plasmon_proto::ObjectId;
 use plasmon_proto::pool_checksum::ChecksumQuery;
@@ -27,7 +29,10 @@ impl World {
         let read = |part: &CopyPart| {
             let store = &self.machines[at].store;
             let is_here = store.objects.get(&part.id).is_some_and(|it| it.birth == part.birth);
-            is_here.then_some(CopyRead { crc: part.birth.serial as u32, name: None })
+            let is_right = |damaged: &BTreeSet<ObjectId>| !damaged.contains(&part.id);
+            let crc = is_right(&store.damaged).then_some(part.birth.serial as u32);
+            let logged = part.is_logged.then(|| is_right(&store.log.damaged));
+            is_here.then_some(CopyRead { crc, name: None, logged })
         };
         let read = Some(parts.iter().map(read).collect());
         let incarnation = self.machines[at].incarnation;

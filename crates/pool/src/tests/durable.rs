@@ -10,10 +10,10 @@ use super::history::{Operation, OperationNo};
 use super::store::Outcome;
 use super::world::World;
 
-const DONE: Option<Outcome> = Some(Outcome::Put(Ok(())));
+pub(super) const DONE: Option<Outcome> = Some(Outcome::Put(Ok(())));
 
 /// A pool of so many machines at rest, of which those after the first `logs` have no log.
-fn world_of(seed: u64, machines: usize, logs: usize) -> World {
+pub(super) fn world_of(seed: u64, machines: usize, logs: usize) -> World {
     let is_it = |other: &u64| {
         let world = World::new(*other, None, 0);
         world.machines.len() == machines && other % 2 == seed % 2
@@ -27,11 +27,11 @@ fn world_of(seed: u64, machines: usize, logs: usize) -> World {
     world
 }
 
-fn world(machines: usize, logs: usize) -> World {
+pub(super) fn world(machines: usize, logs: usize) -> World {
     world_of(0, machines, logs)
 }
 
-fn pass(world: &mut World, ms: u64) {
+pub(super) fn pass(world: &mut World, ms: u64) {
     world.run_until(world.now.after_ms(ms), false).unwrap();
 }
 
@@ -39,7 +39,7 @@ fn outcome(world: &World, no: OperationNo) -> Option<Outcome> {
     world.history.entries[&no].end.clone().map(|(_, outcome)| outcome)
 }
 
-fn put(world: &mut World, at: usize, id: ObjectId, copies: (u8, u8)) -> Option<Outcome> {
+pub(super) fn put(world: &mut World, at: usize, id: ObjectId, copies: (u8, u8)) -> Option<Outcome> {
     let (copies, copies_min) = copies;
     let durable = Some(WantedCopies { copies, copies_min });
     let content = Content { data_bytes: 100_000, durable, ..Content::default() };
@@ -49,7 +49,7 @@ fn put(world: &mut World, at: usize, id: ObjectId, copies: (u8, u8)) -> Option<O
     outcome(world, no)
 }
 
-fn get(world: &mut World, at: usize, id: ObjectId) -> Option<Outcome> {
+pub(super) fn get(world: &mut World, at: usize, id: ObjectId) -> Option<Outcome> {
     let no = world.begin(at, Operation::Get { id, patient: false }).unwrap();
     pass(world, 3_000);
     outcome(world, no)
@@ -62,7 +62,7 @@ fn delete(world: &mut World, at: usize, id: ObjectId) -> Option<Outcome> {
 }
 
 /// The machines whose logs have an object.
-fn logs(world: &World, id: ObjectId) -> Vec<usize> {
+pub(super) fn logs(world: &World, id: ObjectId) -> Vec<usize> {
     let has = |at: &usize| world.machines[*at].store.log.objects.contains_key(&id);
     (0..world.machines.len()).filter(has).collect()
 }
@@ -78,12 +78,12 @@ fn lose_all(world: &mut World, back_ms: &[u64]) {
     }
 }
 
-fn is_read(outcome: &Option<Outcome>) -> bool {
+pub(super) fn is_read(outcome: &Option<Outcome>) -> bool {
     matches!(outcome, Some(Outcome::Read(_)))
 }
 
 /// One that any node may make, and one of the first machine.
-fn ids(number: u8) -> [ObjectId; 2] {
+pub(super) fn ids(number: u8) -> [ObjectId; 2] {
     [None, Some(0)].map(|home| ObjectId::pooled([number; 12], home))
 }
 

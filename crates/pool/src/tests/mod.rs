@@ -2,6 +2,7 @@
 
 mod caches;
 mod checksums;
+mod damaged;
 mod demotions;
 mod drains;
 mod durable;

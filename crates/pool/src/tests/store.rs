@@ -84,6 +84,8 @@ pub(super) struct Log {
     pub(super) objects: BTreeMap<ObjectId, Object>,
     /// Ends that it notes.
     pub(super) tombstones: BTreeSet<(ObjectId, Birth)>,
+    /// Objects of which the records are damaged.
+    pub(super) damaged: BTreeSet<ObjectId>,
 }
 
 impl Log {
@@ -107,6 +109,8 @@ pub(super) struct Store {
     /// The memory of regions that are not sealed.
     pub(super) regions: BTreeMap<ObjectId, Vec<u8>>,
     pub(super) log: Log,
+    /// Objects of which no good bytes are here.
+    pub(super) damaged: BTreeSet<ObjectId>,
     pub(super) vouched_until: Mono,
     pub(super) capacity_bytes: u64,
     waiters: BTreeMap<ObjectId, Vec<Waiter>>,
@@ -129,14 +133,15 @@ impl Store {
     pub(super) fn after_loss_of_power(self) -> Self {
         let Self { capacity_bytes, mut log, next_number, next_serial, .. } = self;
         log.has_failed = false;
-        let objects = log.objects.clone();
-        Self { objects, log, next_number, next_serial, ..Self::new(capacity_bytes) }
+        let (objects, damaged) = (log.objects.clone(), log.damaged.clone());
+        Self { objects, damaged, log, next_number, next_serial, ..Self::new(capacity_bytes) }
     }
 
     /// The copy of an incarnation goes, also from the log.
     fn remove(&mut self, id: &ObjectId, birth: Birth) {
         if self.has(id, birth) {
             self.objects.remove(id);
+            self.damaged.remove(id);
         }
         self.unlog(id, birth);
     }
@@ -145,6 +150,7 @@ impl Store {
     fn unlog(&mut self, id: &ObjectId, birth: Birth) {
         if self.is_in_log(id, birth) && !self.log.has_failed {
             self.log.objects.remove(id);
+            self.log.damaged.remove(id);
         }
     }
 
@@ -171,7 +177,18 @@ impl Store {
         (object.keep, object.logged) = (true, true);
         let logged = Object { visible: false, pending: None, ..object.clone() };
         self.log.objects.insert(id, logged);
+        self.log.damaged.remove(&id);
         calls.push(Call::Logged { id, birth });
+    }
+
+    /// The record of a copy is damaged: it is written again from what is right here.
+    fn relog(&mut self, id: ObjectId, birth: Birth, calls: &mut Vec<Call>) -> Answers {
+        if self.has(&id, birth) && self.damaged.contains(&id) {
+            calls.push(Call::Damaged { id, birth });
+        } else if self.has(&id, birth) {
+            self.log.damaged.remove(&id);
+        }
+        Answers::new()
     }
 
     /// What clients of this node see under an id.
@@ -297,6 +314,7 @@ impl Store {
         let token = (id, birth);
         let (logged, since) = (false, now);
         let object = Object { birth, content, token, visible, keep, logged, since, pending };
+        self.damaged.remove(&id);
         self.objects.insert(id, object);
         self.made.push((no, id, birth));
         calls.push(if visible && keep {
@@ -370,7 +388,7 @@ impl Store {
             Told::DeleteUnreachable { id, number } => {
                 self.deleted(id, number, &Outcome::DeleteUnreachable)
             }
-            Told::Drop { id, birth } => {
+            Told::Drop { id, birth } | Told::Discard { id, birth } => {
                 self.remove(&id, birth);
                 self.say_ended(id, birth, calls);
                 Vec::new()
@@ -406,6 +424,7 @@ impl Store {
                 }
                 Vec::new()
             }
+            Told::Relog { id, birth } => self.relog(id, birth, calls),
             Told::RemoveTombstone { id, birth } => {
                 if !self.log.has_failed {
                     self.log.tombstones.remove(&(id, birth));
@@ -502,6 +521,9 @@ impl Store {
 
     /// The bytes of a small copy: which object they are of, and zeros.
     pub(super) fn bytes(&self, id: &ObjectId, birth: Birth) -> Option<Vec<u8>> {
+        if self.damaged.contains(id) {
+            return None;
+        }
         let object = self.objects.get(id).filter(|object| object.birth == birth)?;
         let mut bytes = postcard::to_allocvec(&object.token).ok()?;
         bytes.resize(object.content.bytes() as usize, 0);
@@ -560,6 +582,7 @@ impl Store {
         }
         let (logged, since, pending) = (false, now, None);
         let object = Object { birth, content, token, visible, keep, logged, since, pending };
+        self.damaged.remove(&id);
         self.objects.insert(id, object);
         Ok(self.wake(now, id, calls))
     }
@@ -592,6 +615,9 @@ impl Store {
                     let (kept, logged) = (object.keep, object.logged);
                     calls.push(Call::Has { id, birth, content, visible, kept, logged });
                 }
+            }
+            if self.damaged.contains(&id) {
+                calls.push(Call::Damaged { id, birth });
             }
         }
         for (id, object) in &self.objects {

@@ -83,6 +83,8 @@ fn object_of(effect: &Effect) -> Option<ObjectId> {
             | Told::Exists { id, .. }
             | Told::Found { id, .. }
             | Told::Log { id, .. }
+            | Told::Discard { id, .. }
+            | Told::Relog { id, .. }
             | Told::Release { id, .. } => Some(*id),
             Told::Vouch { .. }
             | Told::Look { .. }

@@ -2,12 +2,14 @@
 //!
 //! The copies of a page are opened and read one after the other, so that one at a time is pinned.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::SyncSender;
 
 use plasmon_cluster::Slot;
 use plasmon_pool::event::{CopyPart, CopyRead};
 use plasmon_pool::message::QuestionNo;
+use plasmon_proto::Name;
+use plasmon_proto::message::LogCheck;
 use plasmon_proto::pool_checksum::{ChecksumPage, ChecksumQuery};
 
 /// What a program asks for.
@@ -44,6 +46,10 @@ pub(super) struct Checksums {
     pages: BTreeMap<PageOf, Page>,
     /// Copies that are being opened or read.
     reading: BTreeMap<u64, PageOf>,
+    /// What the log has of those that are in memory, too.
+    logged: BTreeMap<u64, LogCheck>,
+    /// Copies of which it was asked what is on a disk.
+    checked: BTreeSet<u64>,
 }
 
 impl Checksums {
@@ -78,6 +84,46 @@ impl Checksums {
         }
     }
 
+    /// Whether the store is to be asked what a disk has of the copy with this number: once, and
+    /// with the last part.
+    pub(super) fn may_check(&mut self, number: u64) -> bool {
+        let is_last = self.part(number).is_some_and(|part| part.end == part.bytes);
+        is_last && self.checked.insert(number)
+    }
+
+    /// What the log has of the copy with this number, which is called so. Whether the copy is to be
+    /// opened, too: else this is what was read.
+    pub(super) fn log_checked(
+        &mut self,
+        number: u64,
+        check: LogCheck,
+        name: Option<Name>,
+    ) -> Result<(), CopyRead> {
+        let read = |crc: Option<u32>| CopyRead { crc, name, logged: Some(crc.is_some()) };
+        match check {
+            LogCheck::Right { crc, away: true } => return Err(read(Some(crc))),
+            LogCheck::Damaged { away: true } => return Err(read(None)),
+            LogCheck::Right { .. } | LogCheck::Damaged { .. } => {
+                self.logged.insert(number, check);
+            }
+            LogCheck::Absent | LogCheck::Unreadable => {}
+        }
+        Ok(())
+    }
+
+    /// What was read of a copy, with what the log has of it.
+    fn with_log(&mut self, number: u64, read: Option<CopyRead>) -> Option<CopyRead> {
+        let Some(check) = self.logged.remove(&number) else { return read };
+        let CopyRead { crc, name, .. } = read?;
+        Some(match check {
+            // What is in memory is wrong then.
+            LogCheck::Right { crc: of_log, .. } => {
+                CopyRead { crc: crc.filter(|crc| *crc == of_log), name, logged: Some(true) }
+            }
+            _ => CopyRead { crc, name, logged: Some(false) },
+        })
+    }
+
     /// Whether a copy with this number is being opened or read.
     pub(super) fn has(&self, number: u64) -> bool {
         self.reading.contains_key(&number)
@@ -91,6 +137,8 @@ impl Checksums {
 
     /// A copy was read, or cannot be: whose page it is for.
     pub(super) fn read(&mut self, number: u64, read: Option<CopyRead>) -> Option<PageOf> {
+        let read = self.with_log(number, read);
+        self.checked.remove(&number);
         let of = self.reading.remove(&number)?;
         self.pages.get_mut(&of)?.read.push(read);
         Some(of)
@@ -98,6 +146,8 @@ impl Checksums {
 
     /// Nothing more is read for the page of this copy.
     pub(super) fn give_up(&mut self, number: u64) -> Option<PageOf> {
+        self.logged.remove(&number);
+        self.checked.remove(&number);
         let of = self.reading.remove(&number)?;
         self.pages.remove(&of).map(|_| of)
     }

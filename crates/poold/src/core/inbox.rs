@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, SyncSender};
 
+use plasmon_cluster::Slot;
 use plasmon_pool::event::CopyRead;
 use plasmon_pool::record::Place;
 use plasmon_pool::tally::Verified;
@@ -10,6 +11,7 @@ use plasmon_proto::ObjectId;
 use plasmon_proto::gather::{GatherReply, GatherRequest};
 use plasmon_proto::participation::Participation;
 use plasmon_proto::parts::{ReadReply, ReadRequest};
+use plasmon_proto::pool_checksum::CopyRepair;
 
 use super::checksums::ChecksumQuestion;
 use super::listings::ListQuestion;
@@ -36,6 +38,8 @@ pub(super) enum Incoming {
     Participation(SyncSender<Participation>),
     /// An operator asks for checksums of a node's copies.
     Checksums(ChecksumQuestion),
+    /// An operator has found copies of a node not to be right.
+    Repair(Slot, Vec<CopyRepair>),
     /// A copy was read, by this number, or cannot be.
     CopyRead(u64, Option<CopyRead>),
     /// Parts of a spilled copy are in memory, by the number with which it was opened; or they

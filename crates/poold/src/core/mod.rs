@@ -48,7 +48,7 @@ use plasmon_proto::ObjectId;
 use plasmon_proto::gather::{GatherReply, GatherRequest};
 use plasmon_proto::participation::Participation;
 use plasmon_proto::parts::{ReadReply, ReadRequest};
-use plasmon_proto::pool_checksum::{ChecksumPage, ChecksumQuery};
+use plasmon_proto::pool_checksum::{ChecksumPage, ChecksumQuery, CopyRepair};
 use plasmon_proto::pool_listing::ListQuery;
 use plasmon_proto::pool_notice::NamesFilter;
 
@@ -130,6 +130,11 @@ impl Asker {
         answer: SyncSender<Option<ChecksumPage>>,
     ) {
         self.inbox.put(Incoming::Checksums(ChecksumQuestion { node, query, answer }));
+    }
+
+    /// Has copies of a node repaired that were found not to be right. It is not answered.
+    pub fn repair(&self, node: Slot, copies: Vec<CopyRepair>) {
+        self.inbox.put(Incoming::Repair(node, copies));
     }
 
     /// Subscribes to what happens to objects with such names; `None` when too many programs do.

@@ -30,7 +30,7 @@ use super::regions::Regions;
 use super::subscribers::Subscribers;
 use crate::checker::Checker;
 use crate::clock::now_us;
-use crate::links::{self, Links};
+use crate::links::Links;
 use crate::loader::Loader;
 use crate::membership::{self, Membership};
 use crate::movers::{Done, Movers};
@@ -307,6 +307,7 @@ impl Core {
             Incoming::Participation(answer) => _ = answer.try_send(self.participation()),
             Incoming::Checksums(question) => self.ask_checksums(question),
             Incoming::CopyRead(number, read) => self.copy_read(number, read),
+            Incoming::Repair(node, copies) => self.repair(node, copies),
             Incoming::Loaded(number, parts) => self.opened(number, parts),
             Incoming::Subscribe(subscriber) => self.subscribe(subscriber),
             Incoming::Unsubscribe(number) => {
@@ -353,6 +354,7 @@ impl Core {
                     self.step(Event::ListedHere { peer, question, page });
                 }
             }
+            StoreEvent::LogChecked(number, check, name) => self.log_checked(number, check, name),
             StoreEvent::Described(number, found) => self.step(Event::Described { number, found }),
             StoreEvent::CopySealed(id, birth) => self.step(Event::CopySealed { id, birth }),
             StoreEvent::Allocated(id, memory) => self.allocated(id, memory),
@@ -462,28 +464,6 @@ impl Core {
         self.store.begin(slot);
         self.begin_adoptions();
         Ok(())
-    }
-
-    fn link(&mut self, event: links::Event) {
-        match event {
-            links::Event::Up(peer) => self.step(Event::Link { peer, up: true }),
-            links::Event::Down(peer) => {
-                self.openings.end_peer(peer);
-                self.assemblies.end_peer(peer);
-                self.movers.end_peer(peer);
-                self.step(Event::Link { peer, up: false });
-            }
-            links::Event::Message(envelope) => self.step(Event::Peer(envelope)),
-            links::Event::Bulk { peer, lane, connection, stream } => {
-                self.movers.add((peer, lane), connection, stream);
-            }
-            // What was on its way will not come.
-            links::Event::BulkEnded(peer, lane) => {
-                for transfer in self.landings.transfers_on((peer, lane)) {
-                    self.step(Event::Interrupted(transfer));
-                }
-            }
-        }
     }
 
     /// Gives the node an event, and carries out what follows.

@@ -95,6 +95,8 @@ pub(super) enum Purpose {
     Map(OpenRequest, Pin, Location),
     /// A page of a namespace.
     List(u64),
+    /// What the log has of a copy.
+    CheckLogged(u64),
     /// What a copy is called.
     Describe(u64),
     /// The extent of a copy that the index shows.

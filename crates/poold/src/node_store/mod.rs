@@ -265,6 +265,10 @@ impl Store for NodeStore {
         }
     }
 
+    fn check_logged(&mut self, number: u64, id: &ObjectId, birth: Birth) {
+        self.send(&Request::CheckLogged { id: *id, birth }, Purpose::CheckLogged(number));
+    }
+
     fn list(&mut self, number: u64, query: ListQuery) {
         self.send(&Request::ListNamespace(query), Purpose::List(number));
     }

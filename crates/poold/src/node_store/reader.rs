@@ -8,7 +8,7 @@ use plasmon_pool::Call;
 use plasmon_pool::event::Description;
 use plasmon_proto::Code;
 use plasmon_proto::frame::{FromDaemon, decode_from_daemon};
-use plasmon_proto::message::{ExtentId, Failure, Grant, Location, Push, Reply, Request};
+use plasmon_proto::message::{ExtentId, Failure, Grant, Location, LogCheck, Push, Reply, Request};
 use plasmon_shm::counted_view::CountedView;
 use plasmon_shm::map::ReadMap;
 
@@ -140,9 +140,8 @@ impl Reader {
             (Purpose::List(number), Reply::Listed(page)) => {
                 self.events.push(StoreEvent::Listed(number, Some(page)));
             }
-            (Purpose::Describe(number), reply) => {
-                self.events.push(StoreEvent::Described(number, description_of(reply)));
-            }
+            (Purpose::CheckLogged(number), reply) => self.log_checked(number, reply),
+            (Purpose::Describe(number), reply) => self.described(number, reply),
             (Purpose::List(number), _) => self.events.push(StoreEvent::Listed(number, None)),
             (purpose, Reply::Failed(failure)) => {
                 tracing::debug!("the store refuses {purpose:?}: {failure:?}");
@@ -150,6 +149,18 @@ impl Reader {
             (_, _) => {}
         }
         true
+    }
+
+    fn log_checked(&mut self, number: u64, reply: Reply) {
+        let (check, name) = match reply {
+            Reply::LogChecked(check, name) => (check, name),
+            _ => (LogCheck::Unreadable, None),
+        };
+        self.events.push(StoreEvent::LogChecked(number, check, name));
+    }
+
+    fn described(&mut self, number: u64, reply: Reply) {
+        self.events.push(StoreEvent::Described(number, description_of(reply)));
     }
 
     fn landed(&mut self, request: LandingRequest, grant: &Grant, fds: Vec<OwnedFd>) {

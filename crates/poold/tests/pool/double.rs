@@ -303,6 +303,8 @@ impl Store for Double {
             | Told::Exists { .. }
             | Told::Found { .. }
             | Told::AddTombstone { .. }
+            | Told::Discard { .. }
+            | Told::Relog { .. }
             | Told::RemoveTombstone { .. } => {}
         }
         drop(state);

@@ -174,7 +174,10 @@ impl<D: Directory> Objects<D> {
     ) {
         match spilled.backing {
             Backing::File => self.unspill(id, spilled.serial, out),
-            Backing::Log(lsn) => self.unlog(id, lsn, out),
+            Backing::Log(lsn) => {
+                self.durable.forget_suspect(lsn);
+                self.unlog(id, lsn, out);
+            }
             Backing::Superseded => {}
         }
     }

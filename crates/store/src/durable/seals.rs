@@ -122,7 +122,10 @@ impl<D: Directory> Store<D> {
 
     /// An object is in the log, or is not.
     pub(crate) fn logged(&mut self, ticket: Ticket, outcome: Result<Lsn, LogFailure>) {
-        if self.copy_written(ticket, &outcome) || self.tombstone_added(ticket, &outcome) {
+        let is_other = self.copy_written(ticket, &outcome)
+            || self.rewritten(ticket, &outcome)
+            || self.tombstone_added(ticket, &outcome);
+        if is_other {
             return;
         }
         let Some((id, serial)) = self.objects.durable.logging.remove(&ticket) else { return };

@@ -70,10 +70,11 @@ impl<D: Directory> Store<D> {
     /// The file of a spilled object is certainly not what was written.
     fn found_corrupt(&mut self, id: &ObjectId, serial: u64) {
         // One that is being read back is judged by that.
-        let found = self.objects.tier.get_mut(id).filter(|it| it.serial == serial && !it.restoring);
-        if let Some(spilled) = found {
-            spilled.corrupt = true;
+        let found = self.objects.tier.get(id).filter(|it| it.serial == serial && !it.restoring);
+        if found.is_some() {
+            self.objects.tier.mark_corrupt(id);
             self.notify_waiters(id, ObjectState::Corrupt);
+            self.call_damaged(id);
         }
     }
 }

@@ -173,6 +173,9 @@ impl<D: Directory> Store<D> {
                 let visible = !spilled.unpublished;
                 Call::Has { id: *id, birth, content, visible, kept, logged }
             });
+            if spilled.corrupt {
+                calls.push(Call::Damaged { id: *id, birth });
+            }
         }
         true
     }
@@ -224,6 +227,8 @@ impl<D: Directory> Store<D> {
                 Told::Log { id, birth } => self.log_copy(&id, birth),
                 Told::AddTombstone { id, birth } => self.add_tombstone(&id, birth),
                 Told::RemoveTombstone { id, birth } => self.remove_tombstone(&id, birth),
+                Told::Discard { id, birth } => self.discard_copy(&id, birth),
+                Told::Relog { id, birth } => self.relog_copy(&id, birth),
             }
         }
         self.tell_commits();

@@ -245,8 +245,12 @@ impl<D: Directory> Store<D> {
         } else if wanted && let Some(spilled) = self.objects.tier.get_mut(&id) {
             spilled.restoring = false;
             if outcome == ReadBack::Corrupt {
-                spilled.corrupt = true;
+                if let Backing::Log(lsn) = spilled.backing {
+                    self.objects.durable.read_damaged(lsn);
+                }
+                self.objects.tier.mark_corrupt(&id);
                 self.notify_waiters(&id, ObjectState::Corrupt);
+                self.call_damaged(&id);
             } else {
                 self.read_failed(&id);
             }
@@ -273,10 +277,11 @@ impl<D: Directory> Store<D> {
             if id.is_pooled() {
                 self.keep_logged(record);
             }
-            return match visible {
+            match visible {
                 true => self.notify_waiters(&id, ObjectState::Sealed),
                 false => self.withhold_restored(&id, record, unpublished),
-            };
+            }
+            return self.relog_suspect(lsn, record);
         }
         self.totals.spill_read_bytes += stored_bytes(&meta.sizes);
         if !visible {

@@ -19,6 +19,7 @@ mod pooled;
 mod quotas;
 mod readers;
 mod recovery;
+mod repair;
 mod replace;
 mod retained;
 mod scopes;

@@ -7,6 +7,7 @@ mod homed;
 mod listing;
 mod logging;
 mod quotas;
+mod repair;
 
 use plasmon_proto::message::{Landing, Reply, Request};
 use plasmon_proto::object::{Durability, PoolAttributes, Traits};

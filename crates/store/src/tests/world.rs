@@ -12,7 +12,7 @@ use plasmon_proto::{Attributes, Code, ObjectId, ObjectState, Policy};
 use super::TestDirectory;
 use super::log::TestLog;
 use crate::event::{
-    ClientNo, Event, LogFailure, Lsn, OpenedFile, Peer, ReadBack, SealTarget, Ticket,
+    ClientNo, Event, LogFailure, Lsn, OpenedFile, Peer, ReadBack, RecordCheck, SealTarget, Ticket,
 };
 use crate::spill::Backing;
 use crate::{Config, Effect, Store};
@@ -230,20 +230,20 @@ impl World {
                 assert!(self.tier.contains_key(serial), "only what is in the tier is opened");
                 self.answer(self.restore, *ticket, effect, opened)
             }
+            Effect::CheckFile(ticket, _, serial, _) => {
+                assert!(self.tier.contains_key(serial), "only what is in the tier is read");
+                self.answer(self.restore, *ticket, effect, checked)
+            }
             Effect::Unspill(_, serial) => {
                 self.tier.remove(serial);
                 None
             }
             Effect::Log(ticket, _)
             | Effect::Note(ticket, _)
+            | Effect::Relog(ticket, ..)
+            | Effect::CheckLog(ticket, ..)
             | Effect::Unlog(ticket, ..)
-            | Effect::ReadLog(ticket, ..) => match self.logs {
-                Some(done) => Some(self.answer_of_log(*ticket, effect, done)),
-                None => {
-                    self.open.push_back((*ticket, effect.clone()));
-                    None
-                }
-            },
+            | Effect::ReadLog(ticket, ..) => self.give_log(*ticket, effect),
             Effect::Harden(ticket, _) => self.answer(self.harden, *ticket, effect, Event::Hardened),
             Effect::Drop(extent) => {
                 self.extents.remove(extent);
@@ -255,6 +255,15 @@ impl World {
         }
     }
 
+    /// The log is asked for something, and may answer at once.
+    fn give_log(&mut self, ticket: Ticket, effect: &Effect) -> Option<Event> {
+        let Some(done) = self.logs else {
+            self.open.push_back((ticket, effect.clone()));
+            return None;
+        };
+        Some(self.answer_of_log(ticket, effect, done))
+    }
+
     /// Does something with the log, or does not: then it has no room.
     fn answer_of_log(&mut self, ticket: Ticket, effect: &Effect, done: bool) -> Event {
         let full = || LogFailure { code: Code::StoreFull, detail: "no room".to_owned() };
@@ -262,6 +271,12 @@ impl World {
             Effect::Log(_, order) if done => Event::Logged(ticket, Ok(self.log.put(order))),
             Effect::Note(_, order) if done => Event::Logged(ticket, Ok(self.log.note(order))),
             Effect::Log(..) | Effect::Note(..) => Event::Logged(ticket, Err(full())),
+            Effect::Relog(_, _, order) if done => Event::Logged(ticket, Ok(self.log.put(order))),
+            Effect::Relog(..) => {
+                let failure = LogFailure { code: Code::BadRequest, ..full() };
+                Event::Logged(ticket, Err(failure))
+            }
+            Effect::CheckLog(..) => checked(ticket, done),
             Effect::Unlog(_, id, lsn) if done => {
                 self.log.dead(id, *lsn);
                 Event::Unlogged(ticket, Ok(()))
@@ -322,11 +337,15 @@ impl World {
                 }
                 Event::Spilled(ticket, done)
             }
-            Effect::Log(..) | Effect::Note(..) | Effect::Unlog(..) | Effect::ReadLog(..) => {
-                self.answer_of_log(ticket, &effect, done)
-            }
+            Effect::Log(..)
+            | Effect::Note(..)
+            | Effect::Relog(..)
+            | Effect::CheckLog(..)
+            | Effect::Unlog(..)
+            | Effect::ReadLog(..) => self.answer_of_log(ticket, &effect, done),
             Effect::Restore(..) => read_back(ticket, done),
             Effect::Open(..) => opened(ticket, done),
+            Effect::CheckFile(..) => checked(ticket, done),
             Effect::Harden(..) | Effect::Settle { .. } => Event::Hardened(ticket, done),
             Effect::Drop(extent) => {
                 if !done {
@@ -545,6 +564,10 @@ fn outcome_of_drop(extent: ExtentId, bytes: u64, done: bool) -> Event {
 }
 
 /// A file that cannot be opened can be later.
+fn checked(ticket: Ticket, done: bool) -> Event {
+    Event::LogChecked(ticket, if done { RecordCheck::Right(7) } else { RecordCheck::Damaged })
+}
+
 fn opened(ticket: Ticket, done: bool) -> Event {
     Event::Opened(ticket, if done { OpenedFile::At(100) } else { OpenedFile::Failed })
 }

@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use crate::node::{LONG, NOW, Node, nodes};
 
-fn random_bytes(dice: &mut Random, bytes: usize) -> Vec<u8> {
+pub(crate) fn random_bytes(dice: &mut Random, bytes: usize) -> Vec<u8> {
     (0..bytes.div_ceil(8)).flat_map(|_| dice.word().to_le_bytes()).take(bytes).collect()
 }
 
@@ -32,7 +32,7 @@ fn compare(node: &Node) -> ContentComparison {
 
 /// Changes a byte of these in a file, where they begin at a multiple of so many bytes; whether they
 /// are there.
-fn damage(file: &File, align: usize, content: &[u8]) -> bool {
+pub(crate) fn damage(file: &File, align: usize, content: &[u8]) -> bool {
     let mut all = vec![0; usize::try_from(file.metadata().unwrap().len()).unwrap()];
     let Ok(length) = file.read_at(&mut all, 0) else { return false };
     let mut places = (0..length.saturating_sub(content.len())).step_by(align);
@@ -57,7 +57,7 @@ fn damage_memory(node: &Node, content: &[u8]) {
 }
 
 /// What `plasmon pool verify --deep` prints, what it says of an error, and whether it succeeds.
-fn verify(node: &Node, more: &[&str]) -> (String, String, bool) {
+pub(crate) fn verify(node: &Node, more: &[&str]) -> (String, String, bool) {
     let mut command = Command::new(build(&["plasmon-cli"]).join("plasmon"));
     command.args(["pool", "verify", "--deep", "--socket"]).arg(node.client.socket());
     let out = command.args(more).output().unwrap();
@@ -119,14 +119,14 @@ fn a_copy_that_is_damaged_in_memory_is_named_by_every_node() {
     let of_node1 = slots.iter().find(|node| node.name == "node1").unwrap().slot;
     assert_eq!((difference.copies.len(), wrong), (3, vec![of_node1.0]));
     assert_eq!(compare(&nodes[2]).differences, found.differences);
-    let (text, said, is_right) = verify(&nodes[2], &["--json"]);
+    let (text, said, is_right) = verify(&nodes[2], &["--json", "--no-repair"]);
     let document: Value = serde_json::from_str(&text).unwrap();
     let contents = &document["contents"];
     assert!(!is_right && said.contains("1 object with copies that differ"), "{said}");
     assert_eq!((&document["whole"], &contents["right"]), (&true.into(), &false.into()));
     assert_eq!(contents["differences"][0]["name"], "@prod:7");
     assert_eq!(contents["differences"][0]["copies"].as_array().unwrap().len(), 3);
-    let (text, _, _) = verify(&nodes[2], &[]);
+    let (text, _, _) = verify(&nodes[2], &["--no-repair"]);
     assert!(text.contains(&format!("@prod:7, {large}: ")) && text.contains("node1 "), "{text}");
     // Nothing was changed, and what is deleted is not found again.
     assert_eq!(nodes[0].client.delete(&[large, homed]).unwrap(), [None, None]);
@@ -142,6 +142,30 @@ fn a_copy_that_is_damaged_in_memory_is_named_by_every_node() {
     assert_eq!((found.unanswered, found.differing), (vec![slot], 0));
     plasmon_testkit::kill(pid, plasmon_testkit::Signal::CONT);
     drop(away);
+}
+
+#[test]
+fn the_majority_of_copies_says_what_is_right_and_of_two_that_differ_nothing_does() {
+    let Some((_etcd, nodes)) = nodes(3, &[]) else { return };
+    let mut dice = Random::new(12);
+    let mut put = |name: &str, copies| {
+        let content = random_bytes(&mut dice, 3_000_001);
+        (nodes[1].client.put(&content, &crate::named(name, copies)).unwrap(), content)
+    };
+    let (three, two) = (put("@prod:three", 3), put("@prod:two", 2));
+    damage_memory(&nodes[1], &three.1);
+    let (text, said, is_right) = verify(&nodes[2], &[]);
+    assert!(is_right && text.contains("1 object repaired"), "{text}{said}");
+    let found = compare(&nodes[0]);
+    assert!(found.is_right() && found.same == 2, "{found:?}");
+    for node in &nodes {
+        assert!(node.client.get(&three.0, LONG).unwrap().data() == three.1);
+    }
+    damage_memory(&nodes[1], &two.1);
+    for _ in 0..2 {
+        let (text, said, is_right) = verify(&nodes[0], &[]);
+        assert!(!is_right && text.contains("nothing says which copy is right"), "{text}{said}");
+    }
 }
 
 #[test]
@@ -204,13 +228,23 @@ fn a_spilled_copy_is_read_in_its_file_and_stays_there() {
     let file = OpenOptions::new().read(true).write(true).open(&path).unwrap();
     assert!(damage(&file, 1, &content));
     let found = compare(&nodes[1]);
-    assert_eq!(the_only(&found).id, id);
-    assert!(is_spilled(), "it was not brought back");
-    // A file that is cut short cannot be read.
-    file.set_len(1_000_000).unwrap();
-    let found = compare(&nodes[1]);
     assert_eq!((found.differing, found.unreadable, found.differences.len()), (0, 1, 1));
     assert_eq!(found.differences[0].copies.iter().filter(|copy| copy.crc.is_none()).count(), 1);
+    assert!(is_spilled(), "it was not brought back");
+    // The checksum of the file says which of the two is right.
+    let (text, said, is_right) = verify(&nodes[1], &[]);
+    assert!(is_right && text.contains("1 object repaired"), "{text}{said}");
+    assert!(nodes[0].client.get(&id, LONG).unwrap().data() == content);
+
+    // What a node finds by itself is repaired by itself: a file that is cut short.
+    fill(&nodes[0], &id);
+    let path = spill_file(folder.path(), &id);
+    fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+    OpenOptions::new().write(true).open(&path).unwrap().set_len(1_000_000).unwrap();
+    until("a copy is made again", || {
+        nodes[0].client.get(&id, LONG).is_ok_and(|found| found.data() == content)
+    });
+    until("all is right again", || compare(&nodes[1]).is_right());
 }
 
 /// All of it was brought back in its holder for each part.

@@ -6,15 +6,22 @@ use plasmon_testkit::{Etcd, pattern, until};
 use crate::node::{LONG, NOW, Node, nodes};
 use crate::{name, named};
 
-/// The flags of a node with a log.
-const LOG: [&str; 4] = ["--durable-dir", "FOLDER/log", "--durable-segment-bytes", "4m"];
+/// The flags of a node with a log, which is not read through by itself.
+pub(crate) const LOG: [&str; 6] = [
+    "--durable-dir",
+    "FOLDER/log",
+    "--durable-segment-bytes",
+    "4m",
+    "--durable-scrub-bytes-per-second",
+    "0",
+];
 
-fn durable(text: &str, copies: u8) -> PutOptions {
+pub(crate) fn durable(text: &str, copies: u8) -> PutOptions {
     PutOptions { durable: true, copies_min: copies, ..named(text, copies) }
 }
 
 /// Puts until so many nodes take part.
-fn put(node: &Node, data: &[u8], options: &PutOptions) {
+pub(crate) fn put(node: &Node, data: &[u8], options: &PutOptions) {
     until("enough nodes take part", || match node.client.put(data, options) {
         Ok(_) => true,
         Err(error) => {
@@ -24,7 +31,7 @@ fn put(node: &Node, data: &[u8], options: &PutOptions) {
     });
 }
 
-fn switch_on(nodes: &mut [Node], etcd: &Etcd) {
+pub(crate) fn switch_on(nodes: &mut [Node], etcd: &Etcd) {
     for (at, node) in nodes.iter_mut().enumerate() {
         node.switch_on(etcd, &format!("node{at}"), &LOG);
     }

@@ -25,6 +25,7 @@ mod quotas;
 mod regions;
 mod relay;
 mod relayed;
+mod scrub;
 mod spread;
 mod stranger;
 

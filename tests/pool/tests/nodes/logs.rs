@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use plasmon_pool::Birth;
 use plasmon_proto::object::ObjectMeta;
 use plasmon_proto::{Attributes, Code, ObjectId, ObjectState};
-use plasmon_store::event::{LogFailure, LoggedObject, Lsn, ReadBack};
+use plasmon_store::event::{LogFailure, LoggedObject, Lsn, ReadBack, RecordCheck};
 use plasmon_store::{Effect, Event};
 
 use super::history::{Operation, OperationNo, Outcome, Record as Asked};
@@ -141,7 +141,7 @@ impl World {
             Effect::Log(ticket, _) | Effect::Note(ticket, _) if is_full => {
                 Event::Logged(ticket, Err(full()))
             }
-            Effect::Log(ticket, order) => {
+            Effect::Log(ticket, order) | Effect::Relog(ticket, _, order) => {
                 let token = machine.memory.read(&order.range).cloned();
                 let Some(token) = token.filter(|token| token.id == order.id) else {
                     return Err(format!("{at} logs nothing: {order:?}"));
@@ -155,6 +155,7 @@ impl World {
                 let lsn = machine.log.put(order.id, order.meta, order.attributes, None);
                 Event::Logged(ticket, Ok(lsn))
             }
+            Effect::CheckLog(ticket, ..) => Event::LogChecked(ticket, RecordCheck::Failed),
             Effect::Unlog(ticket, id, lsn) => {
                 machine.log.dead(&id, lsn);
                 Event::Unlogged(ticket, Ok(()))

@@ -120,6 +120,8 @@ impl World {
             Effect::Unspill(_, serial) => self.tier(at, TierWork::Unspill(serial)),
             effect @ (Effect::Log(..)
             | Effect::Note(..)
+            | Effect::Relog(..)
+            | Effect::CheckLog(..)
             | Effect::Unlog(..)
             | Effect::ReadLog(..)) => self.tier(at, TierWork::Log(Box::new(effect))),
             Effect::Expel(client, why) => return Err(format!("{at} expels {client:?}: {why}")),

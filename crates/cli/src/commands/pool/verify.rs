@@ -21,7 +21,7 @@ pub(super) fn verify(store: &Client, order: &PoolVerify, output: &Output) -> Res
     let within = order.timeout.map(|timeout| target::seconds("--timeout", timeout)).transpose()?;
     let found = store.pool_verify(within.unwrap_or(RECORDS_WITHIN))?;
     let contents = match order.deep {
-        true => Some(contents::compare(store, within.unwrap_or(Duration::MAX), output)?),
+        true => Some(contents::compare(store, within.unwrap_or(Duration::MAX), order, output)?),
         false => None,
     };
     let names = Names::of(&store.pool_nodes()?);
@@ -30,11 +30,16 @@ pub(super) fn verify(store: &Client, order: &PoolVerify, output: &Output) -> Res
         let contents = contents.iter().map(|contents| contents::text(contents, &names, output));
         [text(&found, &names, output)].into_iter().chain(contents).collect::<Vec<_>>().join("\n")
     })?;
+    let mut faults = Vec::new();
     if !found.is_whole() {
-        bail!("the pool is not whole: {}", problems(&found, &names).join("; "));
+        faults.push(format!("the pool is not whole: {}", problems(&found, &names).join("; ")));
     }
     if let Some(contents) = contents.filter(|contents| !contents.is_right()) {
-        bail!("contents are not right: {}", contents::problems(&contents, &names).join("; "));
+        let problems = contents::problems(&contents, &names).join("; ");
+        faults.push(format!("contents are not right: {problems}"));
+    }
+    if !faults.is_empty() {
+        bail!(faults.join("; "));
     }
     Ok(())
 }

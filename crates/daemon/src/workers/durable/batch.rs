@@ -44,6 +44,14 @@ impl Batch {
         self.records.is_empty()
     }
 
+    /// The record of the put that was appended last, if it was.
+    pub(super) fn last_put(&self) -> Option<Lsn> {
+        match self.records.last() {
+            Some(Record::Put(_, Ok(lsn))) => Some(*lsn),
+            _ => None,
+        }
+    }
+
     /// Bytes of content.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
@@ -120,6 +128,12 @@ impl Batch {
     }
 }
 
+/// Content that is to replace a damaged record and is not what that was made of.
+fn is_other() -> LogError {
+    let what = "what is in memory is not what was put: it is not written in place of it";
+    LogError::Payload(std::io::Error::new(std::io::ErrorKind::InvalidData, what))
+}
+
 fn append(log: &mut dyn ObjectLog, put: &LogPut) -> Result<Lsn, LogError> {
     let attributes = match put.object.attributes.pool {
         Some(_) => put.object.attributes.encode(),
@@ -136,11 +150,20 @@ fn append(log: &mut dyn ObjectLog, put: &LogPut) -> Result<Lsn, LogError> {
             }
         }
     };
-    allowed().and_then(|()| log.put(&put.object, source))
+    allowed()?;
+    if let Some(lsn) = put.damaged {
+        match log.matches(lsn, source) {
+            Ok(true) => {}
+            // It has ended, or has been written again.
+            Ok(false) | Err(LogError::Absent { .. }) => return Err(is_other()),
+            Err(error) => return Err(error),
+        }
+    }
+    log.put(&put.object, source)
 }
 
 /// An error where a simulated disk has one.
-fn allowed() -> Result<(), LogError> {
+pub(super) fn allowed() -> Result<(), LogError> {
     edge::attempt(edge::Attempt::Disk).map_err(|source| LogError::Io {
         action: "use the disk",
         place: String::new(),

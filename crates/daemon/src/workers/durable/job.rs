@@ -22,6 +22,33 @@ pub(crate) struct LogPut {
     /// What it is. Of an object in a pool the attributes are those of a copy, which are not in the
     /// extent.
     pub(crate) object: Box<FileMeta>,
+    /// The damaged record of the same object that this is written for: if the content is not what
+    /// that was made of, nothing is written.
+    pub(crate) damaged: Option<Lsn>,
+}
+
+/// A record to read, a piece at a time, between other jobs.
+#[derive(Debug)]
+pub(crate) struct LogCheck {
+    /// Names the work.
+    pub(crate) ticket: Ticket,
+    /// The object.
+    pub(crate) id: ObjectId,
+    /// The record.
+    pub(crate) lsn: Lsn,
+    /// Where the next piece begins.
+    pub(crate) at: u64,
+    /// Bytes of data and metadata that were not read yet.
+    pub(crate) left: u64,
+    /// The checksum of those that were.
+    pub(crate) crc: u32,
+}
+
+impl LogCheck {
+    /// The record of an object with so many bytes of data and metadata.
+    pub(crate) fn new(ticket: Ticket, (id, lsn): (ObjectId, Lsn), bytes: u64) -> Self {
+        Self { ticket, id, lsn, at: 0, left: bytes, crc: 0 }
+    }
 }
 
 /// What the log worker can do.
@@ -51,15 +78,19 @@ pub(crate) enum LogJob {
         /// The record.
         lsn: Lsn,
     },
+    /// Compare a record with its checksums.
+    Check(LogCheck),
     /// The store ends: what was asked before is done, then this is told.
     End(Sender<()>),
 }
 
-/// How much is gathered for one sync.
+/// How much is gathered for one sync, and how fast the log is read through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BatchLimits {
     /// For how long at most.
     pub(crate) within: Duration,
     /// How many bytes at most.
     pub(crate) bytes: u64,
+    /// How many bytes of the log are read in a second to find damage; 0: none.
+    pub(crate) scrub_bytes_per_s: u64,
 }

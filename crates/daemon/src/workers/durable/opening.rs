@@ -9,7 +9,7 @@ use plasmon_proto::Code;
 use plasmon_proto::message::LogFigures;
 use plasmon_shm::deadline::Deadline;
 use plasmon_shm::edge;
-use plasmon_store::event::{LogFailure, LoggedObject, ReadBack};
+use plasmon_store::event::{LogFailure, LoggedObject, ReadBack, RecordCheck};
 
 use super::super::{Done, Report};
 use super::job::LogJob;
@@ -186,6 +186,9 @@ fn refuse(job: LogJob, report: &Report, fault: &str) {
         LogJob::Put(put) => report.tell(Done::Logged(put.ticket, Err(failure))),
         LogJob::Dead { ticket, .. } => report.tell(Done::Unlogged(ticket, Err(failure))),
         LogJob::Read { ticket, .. } => report.tell(Done::Restored(ticket, ReadBack::Failed)),
+        LogJob::Check(check) => {
+            report.tell(Done::LogChecked(check.ticket, RecordCheck::Failed));
+        }
         // The asker may have gone.
         LogJob::End(done) => drop(done.send(())),
     }

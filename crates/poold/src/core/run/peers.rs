@@ -9,6 +9,7 @@ use plasmon_pool::Event;
 
 use super::Core;
 use crate::clock::now_us;
+use crate::links;
 
 impl Core {
     /// The connections are those of this map, and of the nodes that wait to be live in it.
@@ -57,5 +58,28 @@ impl Core {
             self.step(Event::LeaseLost);
         }
         self.membership.stopped();
+    }
+
+    /// A connection came or went, or brought something.
+    pub(super) fn link(&mut self, event: links::Event) {
+        match event {
+            links::Event::Up(peer) => self.step(Event::Link { peer, up: true }),
+            links::Event::Down(peer) => {
+                self.openings.end_peer(peer);
+                self.assemblies.end_peer(peer);
+                self.movers.end_peer(peer);
+                self.step(Event::Link { peer, up: false });
+            }
+            links::Event::Message(envelope) => self.step(Event::Peer(envelope)),
+            links::Event::Bulk { peer, lane, connection, stream } => {
+                self.movers.add((peer, lane), connection, stream);
+            }
+            // What was on its way will not come.
+            links::Event::BulkEnded(peer, lane) => {
+                for transfer in self.landings.transfers_on((peer, lane)) {
+                    self.step(Event::Interrupted(transfer));
+                }
+            }
+        }
     }
 }
