@@ -10,8 +10,8 @@ use std::sync::Arc;
 use libfuzzer_sys::fuzz_target;
 use plasmon_net::frame::{self, Decoder, FIRST_SEQUENCE, Frame, HEADER_BYTES, Kind, Phase};
 use plasmon_net::handshake::{
-    Cluster, Handshake, Introduction, Lane, Local, NodeIdentity, ProtocolRange, Purpose, Refusal,
-    Token,
+    Cluster, Encryption, Handshake, Introduction, KnownPeers, Lane, Local, NodeIdentity,
+    ProtocolRange, Purpose, Refusal, Token,
 };
 use plasmon_net::segment::{self, Segment};
 
@@ -82,6 +82,8 @@ fn local(uuid: u8) -> Arc<Local> {
         node: NodeIdentity { uuid: [uuid; 16], slot: 1, boot: 1, incarnation: 1 },
         protocols: ProtocolRange::new(1, 3).expect("the range is in order"),
         token: Token::new(&[1; 32]).expect("the token is long enough"),
+        encryption: Encryption::Nothing,
+        peers: KnownPeers::default(),
     })
 }
 

@@ -34,6 +34,9 @@ class PoolNode:
     ``last`` of which no other live node keeps a copy, and more; None for other nodes. Once its
     state is *drained* it can be stopped without loss. ``unreached`` are the names of nodes that it
     and they do not reach, eight at most: one of them does not take part until they do.
+    ``encryption`` is None for a node that encrypts nothing, and else a dict: whether it encrypts
+    the ``data`` of objects, too, and the last second of its certificate, ``not_after``, since
+    1970.
     """
 
     slot: int
@@ -50,6 +53,7 @@ class PoolNode:
     addresses: list[str]
     left: dict[str, int] | None = None
     unreached: list[str] = field(default_factory=list)
+    encryption: dict[str, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

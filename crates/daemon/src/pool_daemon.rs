@@ -206,6 +206,17 @@ fn arguments(config: &Config, pool: &Pool, store: u64) -> Vec<OsString> {
             give(flag, value);
         }
     }
+    if let Some(tls) = &pool.tls {
+        give("--pool-tls-cert", tls.certificate.clone().into());
+        give("--pool-tls-key", tls.key.clone().into());
+        give("--pool-tls-ca", tls.authority.clone().into());
+        if let Some(revoked) = &tls.revoked {
+            give("--pool-tls-crl", revoked.clone().into());
+        }
+        if tls.encrypts_data {
+            arguments.push("--pool-encrypt-data".into());
+        }
+    }
     arguments
 }
 

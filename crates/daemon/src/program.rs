@@ -77,7 +77,7 @@ fn start(invocation: &Invocation, arguments: &[OsString]) -> Result<ExitCode, St
     };
     let config = Config::new(&loaded.settings)?;
     if let (Role::Fresh, Some(pool)) = (invocation.role, &config.pool) {
-        pool.check_token_file()?;
+        pool.check_files()?;
         pool_daemon::check_program()?;
     }
     if invocation.daemonize && invocation.role == Role::Fresh {

@@ -66,6 +66,8 @@ pub enum Key {
     Usage(Life),
     /// Which peers it does not reach.
     Suspects(Life),
+    /// What it encrypts.
+    Encryption(Life),
     /// It has to stop and to end its lease, under which this is, because others do not reach it.
     Fenced(Life),
     /// Why a node takes no part.
@@ -104,6 +106,7 @@ impl Keys {
             Key::Swept(life) => format!("swept/{}", life.text()),
             Key::Usage(life) => format!("usage/{}", life.text()),
             Key::Suspects(life) => format!("suspects/{}", life.text()),
+            Key::Encryption(life) => format!("encryption/{}", life.text()),
             Key::Fenced(life) => format!("fenced/{}", life.text()),
             Key::Refused(life) => format!("refused/{}", life.text()),
             Key::Alarm => "alarm".to_owned(),
@@ -142,6 +145,7 @@ impl Keys {
                 .or_else(|| life("swept/").map(|life| life.map(Key::Swept)))
                 .or_else(|| life("usage/").map(|life| life.map(Key::Usage)))
                 .or_else(|| life("suspects/").map(|life| life.map(Key::Suspects)))
+                .or_else(|| life("encryption/").map(|life| life.map(Key::Encryption)))
                 .or_else(|| life("fenced/").map(|life| life.map(Key::Fenced)))
                 .or_else(|| life("refused/").map(|life| life.map(Key::Refused)))
                 .or_else(|| {
@@ -187,6 +191,7 @@ mod tests {
             Key::Swept(life),
             Key::Usage(life),
             Key::Suspects(life),
+            Key::Encryption(life),
             Key::Fenced(life),
             Key::Refused(life),
             Key::Alarm,

@@ -33,6 +33,7 @@ pub mod adoption_rules;
 pub mod adoptions;
 pub mod commands;
 pub mod drains;
+pub mod encryption;
 pub mod keys;
 pub mod reports;
 pub mod snapshot;

@@ -8,9 +8,11 @@ use plasmon_cluster::map::Group;
 use plasmon_cluster::{Map, Node, NodeLog, NodeState, NodeUuid, Reach, Slot};
 use plasmon_etcd::{Client, Error};
 use plasmon_proto::pool_admin::{
-    self, DrainLeft, PoolNode, PoolStatus, RefusedNode, UNREACHED_MAX, WAITED_FOR_MAX,
+    self, DrainLeft, NodeEncryption, PoolNode, PoolStatus, RefusedNode, UNREACHED_MAX,
+    WAITED_FOR_MAX,
 };
 
+use crate::encryption::Encryption;
 use crate::keys::Keys;
 use crate::view::View;
 
@@ -33,6 +35,8 @@ pub struct Snapshot {
     pub drains: BTreeMap<Slot, Progress>,
     /// Pairs of nodes that do not reach each other, the lower slot first.
     pub unreached: BTreeSet<(Slot, Slot)>,
+    /// What the nodes encrypt; those that encrypt nothing are not among them.
+    pub encryption: BTreeMap<Slot, Encryption>,
 }
 
 /// What etcd says of a pool now.
@@ -46,6 +50,7 @@ impl Snapshot {
         let refused = view.refusals().map(|(life, reason)| (life.uuid, reason.to_owned()));
         let drains = view.map.as_ref().map(|seen| drains(&seen.map, view));
         let unreached = view.map.as_ref().map(|seen| unreached(&seen.map, view));
+        let encryption = view.map.as_ref().map(|seen| view.encryption(&seen.map));
         Self {
             map: view.map.as_ref().map(|seen| seen.map.clone()),
             bad_map: view.bad_map.clone(),
@@ -55,6 +60,7 @@ impl Snapshot {
             alarm: view.alarm.clone(),
             drains: drains.unwrap_or_default(),
             unreached: unreached.unwrap_or_default(),
+            encryption: encryption.unwrap_or_default(),
         }
     }
 
@@ -183,6 +189,7 @@ impl Snapshot {
                 addresses: node.member.addresses.clone(),
                 left: self.drains.get(&slot).map(left),
                 unreached: self.unreached_by(map, slot),
+                encryption: self.encryption.get(&slot).map(shown_encryption),
             }
         };
         map.nodes().map(node).collect()
@@ -193,6 +200,10 @@ impl Snapshot {
 fn logs_failed(map: &Map) -> impl Iterator<Item = String> {
     let failed = map.nodes().filter(|(_, node)| node.member.log == NodeLog::Failed);
     failed.map(|(_, node)| node.member.name.clone())
+}
+
+fn shown_encryption(found: &Encryption) -> NodeEncryption {
+    NodeEncryption { data: found.data, not_after: found.not_after }
 }
 
 /// Pairs of nodes that do not reach each other.
@@ -284,6 +295,11 @@ mod tests {
         let unreached = cut.nodes().into_iter().map(|node| node.unreached).collect::<Vec<_>>();
         assert_eq!(unreached, [vec!["n3".to_owned()], vec![], vec!["n1".to_owned()]]);
         assert_eq!(cut.status().unreached, [("n1".to_owned(), "n3".to_owned())]);
+
+        let found = Encryption { data: true, not_after: 9 };
+        let some = Snapshot { encryption: BTreeMap::from([(Slot(1), found)]), ..all.clone() };
+        let shown: Vec<_> = some.nodes().into_iter().map(|node| node.encryption).collect();
+        assert_eq!(shown, [None, Some(NodeEncryption { data: true, not_after: 9 }), None]);
 
         // All are lost, and no node leads that could say so in a map.
         let silent = Snapshot { present: BTreeSet::new(), leader: None, ..all };

@@ -11,6 +11,7 @@ use plasmon_etcd::{Change, KeyValue, LeaseId, Listing};
 use crate::adoptions::{self, Adoption};
 use crate::commands::{self, Entry, Order};
 use crate::drains;
+use crate::encryption::{self, Encryption};
 use crate::keys::{Key, Keys, Life};
 use crate::reports::{self, Reports};
 use crate::suspects;
@@ -64,6 +65,7 @@ pub struct View {
     pub usage: Arc<UsageByLife>,
     progress: BTreeMap<Life, Progress>,
     suspects: BTreeMap<Life, Vec<Suspect>>,
+    encryption: BTreeMap<Life, Encryption>,
     fenced: BTreeMap<Life, Option<LeaseId>>,
 }
 
@@ -152,6 +154,9 @@ impl View {
             Key::Suspects(life) => {
                 self.suspects.insert(life, suspects::decode(&kv.value)?);
             }
+            Key::Encryption(life) => {
+                self.encryption.insert(life, encryption::decode(&kv.value)?);
+            }
             Key::Fenced(life) => _ = self.fenced.insert(life, kv.lease),
             Key::Refused(life) => {
                 let reason = String::from_utf8_lossy(&kv.value).into_owned();
@@ -200,6 +205,7 @@ impl View {
             Some(Key::Swept(life)) => _ = self.progress.remove(&life),
             Some(Key::Usage(life)) => _ = Arc::make_mut(&mut self.usage).remove(&life),
             Some(Key::Suspects(life)) => _ = self.suspects.remove(&life),
+            Some(Key::Encryption(life)) => _ = self.encryption.remove(&life),
             Some(Key::Fenced(life)) => _ = self.fenced.remove(&life),
             Some(Key::Refused(life)) => _ = self.refusals.remove(&life),
             Some(Key::Alarm) => self.alarm = None,
@@ -253,6 +259,12 @@ impl View {
             Some(ReachReport { slot: slot_of(map, *life)?, suspects: suspects.clone() })
         };
         self.suspects.iter().filter_map(report).collect()
+    }
+
+    /// What the nodes of this map encrypt.
+    pub fn encryption(&self, map: &Map) -> BTreeMap<Slot, Encryption> {
+        let of_node = |(life, it): (&Life, &Encryption)| Some((slot_of(map, *life)?, *it));
+        self.encryption.iter().filter_map(of_node).collect()
     }
 
     /// The nodes of this map that hold a lease and are not live.
@@ -393,6 +405,12 @@ mod tests {
         assert_eq!(view.reach_reports(&map), expected, "node 3 is not in the map");
         view.apply(&keys, &Change::Deleted(keys.of(Key::Suspects(life(2)))));
         assert_eq!(view.reach_reports(&map), []);
+        let found = Encryption { data: true, not_after: 7 };
+        let key = keys.of(Key::Encryption(life(2)));
+        view.apply(&keys, &Change::Put(kv(key.clone(), encryption::encode(found), 13)));
+        assert_eq!(view.encryption(&map), BTreeMap::from([(Slot(0), found)]));
+        view.apply(&keys, &Change::Deleted(key));
+        assert!(view.encryption(&map).is_empty());
         let fenced = keys.of(Key::Fenced(life(1)));
         view.apply(&keys, &Change::Put(kv(fenced.clone(), vec![], 14)));
         assert_eq!(view.fenced_lease(life(1)), Some(LeaseId(14)));

@@ -1,5 +1,6 @@
-//! How fast content moves over the loopback: our bulk lanes, with `sendfile` and from memory,
-//! beside bare loops of `sendfile` and `read`, and of `write` and `read`, in the same run.
+//! How fast content moves over the loopback: our bulk lanes, with `sendfile`, from memory, and
+//! encrypted, beside bare loops of `sendfile` and `read`, and of `write` and `read`, in the same
+//! run.
 //!
 //! `cargo run --release -p plasmon-net --example throughput` prints GB/s and CPU seconds per GB of
 //! both sides together: the best and the median of the rounds. Receiving always ends in memory
@@ -16,12 +17,15 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{TcpListener as StdListener, TcpStream as StdStream};
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 use std::time::Instant;
 
+use plasmon_certs::{Authority, Subject, Validity};
 use plasmon_net::segment::{SEGMENT_BYTES_MAX, Segment};
 use plasmon_net::tcp::{TcpListener, TcpStream};
+use plasmon_net::tls::{Credentials, Pem, SecureStream, uri_of};
 use plasmon_net::transport::{Destination, Destinations, Received, Sent, Source};
-use plasmon_net::{BulkLane, FramedBulk};
+use plasmon_net::{BulkLane, FramedBulk, Stream};
 use rustix::event::{PollFd, PollFlags};
 
 const ROUNDS: usize = 7;
@@ -34,13 +38,15 @@ const ROUND_BYTES: usize = 256 << 20;
 enum Way {
     OursFile,
     OursMemory,
+    OursEncrypted,
     BareSendfile,
     BareWrite,
 }
 
-const WAYS: [(Way, &str); 4] = [
+const WAYS: [(Way, &str); 5] = [
     (Way::OursFile, "ours, sendfile"),
     (Way::OursMemory, "ours, from memory"),
+    (Way::OursEncrypted, "ours, encrypted"),
     (Way::BareSendfile, "bare sendfile and read"),
     (Way::BareWrite, "bare write and read"),
 ];
@@ -86,7 +92,8 @@ fn round(way: Way, content: &Content) -> (f64, f64) {
     let count = ROUND_BYTES.div_ceil(content.memory.len());
     let mut landing = vec![1; content.memory.len()];
     let seconds = match way {
-        Way::OursFile | Way::OursMemory => ours(way, content, &mut landing, count),
+        Way::OursFile | Way::OursMemory => ours(way, content, &mut landing, count, sockets()),
+        Way::OursEncrypted => ours(way, content, &mut landing, count, encrypted()),
         Way::BareSendfile | Way::BareWrite => bare(way, content, &mut landing, count),
     };
     assert!(landing == content.memory, "what arrived is what was sent");
@@ -109,18 +116,52 @@ fn timed(send: impl FnOnce() + Send, receive: impl FnOnce()) -> (f64, f64) {
     (started.elapsed().as_secs_f64(), cpu_seconds() - cpu)
 }
 
-fn ready(stream: &TcpStream, flags: PollFlags) {
+fn ready(stream: &impl AsFd, flags: PollFlags) {
     rustix::event::poll(&mut [PollFd::from_borrowed_fd(stream.as_fd(), flags)], None).unwrap();
 }
 
-fn ours(way: Way, content: &Content, landing: &mut [u8], count: usize) -> (f64, f64) {
+/// Both sides of a connection.
+fn sockets() -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind(([127, 0, 0, 1], 0).into()).unwrap();
-    let mut sender = FramedBulk::new(TcpStream::connect(listener.address().unwrap()).unwrap());
-    let mut receiver = loop {
-        if let Some((stream, _)) = listener.accept().unwrap() {
-            break FramedBulk::new(stream);
+    let near = TcpStream::connect(listener.address().unwrap()).unwrap();
+    loop {
+        if let Some((far, _)) = listener.accept().unwrap() {
+            return (near, far);
         }
+    }
+}
+
+/// Both sides of an encrypted connection.
+fn encrypted() -> (SecureStream<TcpStream>, SecureStream<TcpStream>) {
+    let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
+    let validity = Validity { from: now - 60, until: now + 3600 };
+    let authority = Authority::make("bench", validity).unwrap();
+    let credentials = |name: &str| {
+        let subject = Subject { name, uri: &uri_of("bench", name) };
+        let issued = authority.issue(&subject, validity).unwrap();
+        let pem = Pem {
+            certificate: issued.certificate.as_bytes(),
+            key: issued.key.as_bytes(),
+            authority: authority.certificate().as_bytes(),
+            revoked: None,
+        };
+        Arc::new(Credentials::new(pem, "bench", name, now).unwrap())
     };
+    let (near, far) = sockets();
+    let mut near = SecureStream::connect(near, &credentials("a")).unwrap();
+    let mut far = SecureStream::accept(far, Some(credentials("b")));
+    while let (Err(_), _) | (_, Err(_)) = (near.establish(), far.establish()) {}
+    (near, far)
+}
+
+fn ours<S: Stream + AsFd + Send>(
+    way: Way,
+    content: &Content,
+    landing: &mut [u8],
+    count: usize,
+    (near, far): (S, S),
+) -> (f64, f64) {
+    let (mut sender, mut receiver) = (FramedBulk::new(near), FramedBulk::new(far));
     // The table of checksums is made once for an object, and is not part of sending it.
     let parts = content.memory.chunks(SEGMENT_BYTES_MAX as usize).enumerate();
     let segments: Vec<Segment> = parts

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::Error;
-use crate::greeting::{Greeting, refuse};
-use crate::handshake::{Local, Nonce, Peer, Refusal};
+use crate::greeting::{Admitted, Greeting, refuse};
+use crate::handshake::{Local, Nonce, Refusal};
 use crate::stream::Stream;
 
 /// Connections that are not authenticated. A pool that starts has every node connect to every
@@ -19,15 +19,6 @@ pub struct Admission<S> {
     local: Arc<Local>,
     greetings: BTreeMap<u64, Greeting<S>>,
     next: u64,
-}
-
-/// An accepted connection that belongs to a peer.
-#[derive(Debug)]
-pub struct Admitted<S> {
-    /// The connection, from which nothing after the handshake was read.
-    pub stream: S,
-    /// The peer.
-    pub peer: Peer,
 }
 
 impl<S: Stream> Admission<S> {
@@ -58,7 +49,7 @@ impl<S: Stream> Admission<S> {
     pub fn drive(&mut self, number: u64, now: Duration) -> Option<Result<Admitted<S>, Error>> {
         let driven = self.greetings.get_mut(&number)?.drive(now).transpose()?;
         let greeting = self.greetings.remove(&number)?;
-        Some(driven.map(|peer| Admitted { stream: greeting.into_stream(), peer }))
+        Some(driven.map(|peer| greeting.into_admitted(peer)))
     }
 
     /// The numbers of the connections whose time is over; to be driven once more, which ends them.

@@ -61,6 +61,11 @@ impl<S: Stream> FramedBulk<S> {
         &self.stream
     }
 
+    /// Whether there is something to receive though the stream shows no event.
+    pub fn has_buffered(&self) -> bool {
+        self.stream.has_buffered()
+    }
+
     /// The bytes of content that were received so far, also of segments that are not whole.
     pub fn received_bytes(&self) -> u64 {
         self.received_bytes

@@ -5,6 +5,7 @@ use std::io;
 use crate::frame::BadFrame;
 use crate::handshake::Refusal;
 use crate::segment::BadSegment;
+use crate::tls::Fault;
 
 /// Why a lane ended, or never opened. It ends that lane and nothing else.
 #[derive(Debug, thiserror::Error)]
@@ -21,6 +22,9 @@ pub enum Error {
     /// The handshake was not over in time: try again later.
     #[error("the handshake did not end in time")]
     HandshakeTimeout,
+    /// The connection is not encrypted as it has to be: report it, and try again later.
+    #[error(transparent)]
+    Tls(Fault),
     /// The peer broke the framing of a control lane: report it, and connect again.
     #[error("the peer sent a bad frame: {0}")]
     Frame(#[from] BadFrame),
@@ -39,5 +43,33 @@ pub enum Error {
     SourceShort,
     /// The connection broke: connect again.
     #[error("the connection broke: {0}")]
-    Io(#[from] io::Error),
+    Io(io::Error),
+}
+
+impl From<io::Error> for Error {
+    /// What a stream says that encrypts, in words of its own.
+    fn from(error: io::Error) -> Self {
+        let fault = error.get_ref().and_then(|inner| inner.downcast_ref::<Fault>());
+        match fault {
+            Some(Fault::RefusedInClear(refusal)) => Self::RefusedByPeer(*refusal),
+            Some(fault) => Self::Tls(fault.clone()),
+            // The end of a connection without the last word of TLS.
+            None if error.kind() == io::ErrorKind::UnexpectedEof => Self::Closed { midway: true },
+            None => Self::Io(error),
+        }
+    }
+}
+
+impl Error {
+    /// Whether it is about certificates or encryption, which an operator has to look at.
+    pub fn is_about_encryption(&self) -> bool {
+        match self {
+            Self::Tls(_) => true,
+            Self::Refused(refusal) | Self::RefusedByPeer(refusal) => matches!(
+                refusal,
+                Refusal::Unencrypted | Refusal::NoCertificate | Refusal::Certificate
+            ),
+            _ => false,
+        }
+    }
 }

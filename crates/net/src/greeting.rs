@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use crate::error::Error;
 use crate::frame::{self, Class, Decoder, FrameInfo, Kind, Phase};
-use crate::handshake::{Failure, Handshake, Local, Nonce, Peer, Purpose, Refusal, Step};
+use crate::handshake::{Failure, Handshake, Local, Nonce, Peer, Purpose, Refusal, Step, Token};
 use crate::stream::{Stream, unless_blocked};
+use crate::tls::Fault;
 
 /// How long connecting and the handshake may take together.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -25,6 +26,7 @@ pub struct Greeting<S> {
     sent: usize,
     sequence: u64,
     peer: Option<Peer>,
+    bulk_token: Option<Token>,
     deadline: Duration,
 }
 
@@ -57,6 +59,7 @@ impl<S: Stream> Greeting<S> {
             sent: 0,
             sequence: 0,
             peer: None,
+            bulk_token: None,
             deadline: now.saturating_add(HANDSHAKE_TIMEOUT),
         }
     }
@@ -68,6 +71,10 @@ impl<S: Stream> Greeting<S> {
 
     /// Whether it waits for the stream to take bytes.
     pub fn wants_write(&self) -> bool {
+        self.stream.wants_write(self.has_unsent())
+    }
+
+    fn has_unsent(&self) -> bool {
         self.sent < self.unsent.len()
     }
 
@@ -81,10 +88,15 @@ impl<S: Stream> Greeting<S> {
         self.stream
     }
 
+    /// The connection to the peer that [`drive`](Self::drive) has found.
+    pub fn into_admitted(self, peer: Peer) -> Admitted<S> {
+        Admitted { stream: self.stream, peer, bulk_token: self.bulk_token }
+    }
+
     /// Does what can be done now; the peer, once both sides have proved what they are.
     pub fn drive(&mut self, now: Duration) -> Result<Option<Peer>, Error> {
         loop {
-            while self.wants_write() {
+            while self.has_unsent() {
                 match unless_blocked(self.stream.send(&self.unsent[self.sent..], false))? {
                     Some(count) => self.sent += count,
                     None => return self.pause(now),
@@ -94,6 +106,7 @@ impl<S: Stream> Greeting<S> {
                 return Ok(self.peer);
             }
             if let Some(frame) = self.decoder.next_frame()? {
+                self.handshake.set_certified(self.stream.certified());
                 match self.handshake.receive(frame.info.kind, &frame.payload) {
                     Ok(step) => self.take(step),
                     Err(failure) => return Err(self.fail(failure)),
@@ -103,12 +116,21 @@ impl<S: Stream> Greeting<S> {
             let wanted = self.decoder.wanted();
             let space = self.decoder.space();
             let count = wanted.min(space.len());
-            match unless_blocked(self.stream.recv(&mut space[..count]))? {
-                Some(0) => return Err(Error::Closed { midway: self.decoder.has_part() }),
-                Some(count) => self.decoder.filled(count),
-                None => return self.pause(now),
+            match unless_blocked(self.stream.recv(&mut space[..count])).map_err(Error::from) {
+                Ok(Some(0)) => return Err(Error::Closed { midway: self.decoder.has_part() }),
+                Ok(Some(count)) => self.decoder.filled(count),
+                Ok(None) => return self.pause(now),
+                Err(error) => return Err(self.broken(error)),
             }
         }
+    }
+
+    /// A peer that begins TLS where there is no certificate is told so, and not encrypted.
+    fn broken(&mut self, error: Error) -> Error {
+        if matches!(error, Error::Tls(Fault::NotConfigured)) {
+            tell(&mut self.stream, Refusal::NoCertificate, self.sequence);
+        }
+        error
     }
 
     fn pause(&self, now: Duration) -> Result<Option<Peer>, Error> {
@@ -120,6 +142,7 @@ impl<S: Stream> Greeting<S> {
             self.put(kind, &payload);
         }
         self.peer = step.peer;
+        self.bulk_token = step.bulk_token;
     }
 
     fn put(&mut self, kind: Kind, payload: &[u8]) {
@@ -141,6 +164,18 @@ impl<S: Stream> Greeting<S> {
             }
         }
     }
+}
+
+/// A connection that belongs to a peer.
+#[derive(Debug)]
+pub struct Admitted<S> {
+    /// The connection, from which nothing after the handshake was asked.
+    pub stream: S,
+    /// The peer.
+    pub peer: Peer,
+    /// What the bulk lanes of this start of the peer prove, where they are not encrypted though
+    /// this lane, its control lane, is.
+    pub bulk_token: Option<Token>,
 }
 
 /// Tells a peer that it is refused before anything was read from it.

@@ -14,7 +14,7 @@
 //!                  └──────┬───────┘
 //!                      Stream              bytes in order, never waiting
 //!                 ┌───────┴───────┐
-//!              TcpStream      FakeStream   sockets, or virtual time
+//!              TcpStream      FakeStream   sockets, or virtual time; SecureStream over either
 //! ```
 //!
 //! * [`frame`] and [`segment`]: the bytes of both kinds of lanes (`docs/formats/pool-frames.md`).
@@ -23,14 +23,14 @@
 //!   way.
 //! * [`transport`]: what every transport does. [`FramedControl`] and [`FramedBulk`] do it over any
 //!   [`Stream`]: [`tcp`], or [`fake`] for tests and the simulator.
+//! * [`tls`]: a stream over another one that is encrypted, or not.
 //! * [`Link`]: the control lane to a peer, and whether the peer lives.
 //!
-//! The rules: nothing waits, and nothing has a thread, a clock or random numbers of its own; these
+//! The rules: nothing waits, and nothing but TLS has a clock or random numbers of its own; these
 //! are given. Whatever a peer sends ends its lane at worst. Everything has a limit, a named
 //! constant beside what it limits. There is no unsafe code.
 //!
-//! Deliberately absent: connecting again, which needs the map of the pool, and TLS, which will be
-//! another [`Stream`].
+//! Deliberately absent: connecting again, which needs the map of the pool.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -38,7 +38,7 @@
 //! use plasmon_net::fake::{FakeNet, FakeNode, FakeOptions};
 //! use plasmon_net::frame::Class;
 //! use plasmon_net::handshake::{
-//!     Cluster, Lane, Local, NodeIdentity, ProtocolRange, Purpose, Token,
+//!     Cluster, Encryption, KnownPeers, Lane, Local, NodeIdentity, ProtocolRange, Purpose, Token,
 //! };
 //! use plasmon_net::{FramedControl, Greeting, Link, LinkEvent};
 //!
@@ -53,6 +53,8 @@
 //!         },
 //!         protocols: ProtocolRange::new(1, 1).unwrap(),
 //!         token: Token::new(b"what both nodes were given").unwrap(),
+//!         encryption: Encryption::Nothing,
+//!         peers: KnownPeers::default(),
 //!     })
 //! };
 //! let (net, now) = (FakeNet::new(FakeOptions::default()), std::time::Duration::ZERO);
@@ -96,13 +98,14 @@ mod link;
 pub mod segment;
 mod stream;
 pub mod tcp;
+pub mod tls;
 pub mod transport;
 
-pub use admission::{Admission, Admitted, UNAUTHENTICATED_MAX};
+pub use admission::{Admission, UNAUTHENTICATED_MAX};
 pub use bulk::FramedBulk;
 pub use control::FramedControl;
 pub use error::Error;
-pub use greeting::{Greeting, HANDSHAKE_TIMEOUT};
+pub use greeting::{Admitted, Greeting, HANDSHAKE_TIMEOUT};
 pub use link::{BEAT_EVERY, BEATS_MISSED_MAX, Link, LinkEvent};
 pub use stream::{FileRange, Stream};
 pub use transport::{BulkLane, ControlLane};

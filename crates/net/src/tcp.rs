@@ -6,14 +6,15 @@
 //! The process must ignore SIGPIPE, as programs in Rust do unless they choose otherwise: `sendfile`
 //! cannot be told to do without the signal.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::net::{SocketAddr, TcpListener as StdListener};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType, ipproto, sockopt,
+    AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, SocketFlags, SocketType,
+    ipproto, sockopt,
 };
 
 use crate::handshake::Lane;
@@ -129,6 +130,15 @@ impl Stream for TcpStream {
         let mut flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         flags.set(SendFlags::MORE, more);
         Ok(rustix::io::retry_on_intr(|| rustix::net::send(&self.0, bytes, flags))?)
+    }
+
+    fn send_parts(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        let send = || {
+            let mut nothing = SendAncillaryBuffer::default();
+            rustix::net::sendmsg(&self.0, parts, &mut nothing, flags)
+        };
+        Ok(rustix::io::retry_on_intr(send)?)
     }
 
     fn send_file(&mut self, range: FileRange<'_>) -> io::Result<usize> {

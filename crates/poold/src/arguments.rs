@@ -34,6 +34,22 @@ pub(crate) struct Arguments {
     /// that the first node leaves in etcd.
     #[arg(long)]
     pub(crate) pool_token_file: Option<PathBuf>,
+    /// The certificate of this node. With it, and the key and the authority, messages between nodes
+    /// are encrypted, and nodes without a certificate of the authority are refused.
+    #[arg(long, requires_all = ["pool_tls_key", "pool_tls_ca"])]
+    pub(crate) pool_tls_cert: Option<PathBuf>,
+    /// The key of the certificate, readable by its owner alone.
+    #[arg(long, requires = "pool_tls_cert")]
+    pub(crate) pool_tls_key: Option<PathBuf>,
+    /// The certificate of the authority that signs those of all nodes.
+    #[arg(long, requires = "pool_tls_cert")]
+    pub(crate) pool_tls_ca: Option<PathBuf>,
+    /// The list of certificates that are not valid any more.
+    #[arg(long, requires = "pool_tls_cert")]
+    pub(crate) pool_tls_crl: Option<PathBuf>,
+    /// Encrypt the content of objects, too.
+    #[arg(long, requires = "pool_tls_cert")]
+    pub(crate) pool_encrypt_data: bool,
     /// Where the node keeps its identity. Not given: below $XDG_STATE_HOME, or ~/.local/state.
     #[arg(long)]
     pub(crate) pool_folder: Option<PathBuf>,

@@ -21,6 +21,7 @@
 //!   spilled copies.
 //! * [`store`] and [`memory`]: what is needed of the node's store, narrow, so that a double can
 //!   stand for it. [`node_store`]: the real one, over the socket of `plasmond`.
+//! * [`certificates`]: what the lanes are encrypted with, read again when it changes.
 //! * `program` and `arguments`: the program that `plasmond` starts.
 //! * [`clock`]: the one clock of all of them.
 //!
@@ -30,6 +31,7 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
+pub mod certificates;
 mod checker;
 pub mod clock;
 pub mod core;

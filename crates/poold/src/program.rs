@@ -31,6 +31,7 @@ use plasmon_shm::deadline::Deadline;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::arguments::Arguments;
+use crate::certificates::{self, Certificates, Files, Watch};
 use crate::core::{Pool, Settings};
 use crate::door::Door;
 use crate::identity::{self, Identity};
@@ -81,6 +82,8 @@ enum Error {
     Identity(#[from] identity::Error),
     #[error(transparent)]
     Membership(#[from] membership::Error),
+    #[error(transparent)]
+    Certificates(#[from] certificates::Error),
     #[error("{}: {reason}", path.display())]
     Token { path: PathBuf, reason: String },
     #[error("{doing}: {source}")]
@@ -203,16 +206,9 @@ fn settings_of(
         None => default_folder(&arguments.cluster.name, &arguments.node_name)?,
     };
     let identity = Identity::open(&folder, &arguments.node_name)?;
-    let token = match &arguments.pool_token_file {
-        Some(path) => token_of(path)?,
-        None => {
-            let secret = membership::shared_secret(&etcd, &arguments.cluster.name)?;
-            Token::new(&secret).ok_or_else(|| Error::Token {
-                path: PathBuf::from("etcd"),
-                reason: "the secret in etcd is too short or too long".to_owned(),
-            })?
-        }
-    };
+    let token = token(arguments, &etcd)?;
+    // Looks at the files as long as this node takes part.
+    let (certificates, _watch) = certificates_of(arguments)?.unzip();
     let (listen, addresses) = addresses(arguments)
         .map_err(|source| Error::System { doing: "finding the address of this node", source })?;
     let settings = Settings {
@@ -233,6 +229,7 @@ fn settings_of(
         capacity_bytes: connection.capacity_bytes(),
         movers: movers(arguments.pool_movers),
         suspect_ms: arguments.pool_suspect_ms,
+        certificates,
     };
     Ok((settings, identity))
 }
@@ -276,6 +273,18 @@ fn take_part(
     }
 }
 
+/// The certificates of this node, if it has any.
+fn certificates_of(
+    arguments: &Arguments,
+) -> Result<Option<(Certificates, Watch)>, certificates::Error> {
+    let Arguments { pool_tls_cert, pool_tls_key, pool_tls_ca, pool_tls_crl, .. } = arguments;
+    let files = pool_tls_cert.clone().zip(pool_tls_key.clone()).zip(pool_tls_ca.clone());
+    let Some(((certificate, key), authority)) = files else { return Ok(None) };
+    let files = Files { certificate, key, authority, revoked: pool_tls_crl.clone() };
+    let (cluster, node) = (&arguments.cluster.name, &arguments.node_name);
+    Certificates::read(files, cluster, node, arguments.pool_encrypt_data).map(Some)
+}
+
 /// Where the node listens, and the addresses that the others are given.
 fn addresses(arguments: &Arguments) -> io::Result<(SocketAddr, Vec<String>)> {
     match arguments.pool_listen {
@@ -315,6 +324,18 @@ fn local_address(cluster: &ClusterAddress) -> io::Result<SocketAddr> {
 fn movers(wanted: usize) -> usize {
     let processors = || std::thread::available_parallelism().map_or(1, usize::from);
     if wanted > 0 { wanted } else { processors().min(MOVERS_MAX) }
+}
+
+/// What the nodes of the pool share.
+fn token(arguments: &Arguments, etcd: &Options) -> Result<Token, Error> {
+    if let Some(path) = &arguments.pool_token_file {
+        return token_of(path);
+    }
+    let secret = membership::shared_secret(etcd, &arguments.cluster.name)?;
+    Token::new(&secret).ok_or_else(|| Error::Token {
+        path: PathBuf::from("etcd"),
+        reason: "the secret in etcd is too short or too long".to_owned(),
+    })
 }
 
 /// The secret in a file that no other user can read.

@@ -282,6 +282,17 @@ pub struct PoolNode {
     pub left: Option<DrainLeft>,
     /// The names of the nodes that it and they do not reach, [`UNREACHED_MAX`] at most.
     pub unreached: Vec<String>,
+    /// What it encrypts; `None` for nothing.
+    pub encryption: Option<NodeEncryption>,
+}
+
+/// What a node encrypts: its messages, and perhaps more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeEncryption {
+    /// Whether the content of objects is encrypted as well.
+    pub data: bool,
+    /// The last second of its certificate, since 1970.
+    pub not_after: u64,
 }
 
 /// What a draining node has that is not elsewhere yet, as far as the other nodes have reported it.

@@ -239,6 +239,23 @@ settings! {
     /// break at the end, readable by its owner alone. Empty: a secret that the first node leaves in
     /// etcd.
     pool_token_file: String = "";
+    /// The certificate of this node, in PEM, made by `plasmon pool init-certs`. With it, and the
+    /// key and the authority, messages between the nodes are encrypted, and only nodes with a
+    /// certificate of the authority are talked to. When the files change they are read again.
+    /// Empty: nothing is encrypted.
+    pool_tls_cert: String = "";
+    /// The key of the certificate of this node, in PEM, readable by its owner alone.
+    pool_tls_key: String = "";
+    /// The certificate of the authority that signs those of the pool's nodes, in PEM. While one
+    /// takes the place of another the file has both.
+    pool_tls_ca: String = "";
+    /// The list of certificates that are not valid any more, in PEM (`X509 CRL`). Empty: none is
+    /// revoked.
+    pool_tls_crl: String = "";
+    /// Whether the content of objects is encrypted on its way between nodes, too, and not messages
+    /// alone. It takes certificates. Content between two nodes is encrypted where one of them says
+    /// so.
+    pool_encrypt_data: bool = "false";
     /// The folder in which this node keeps its identity. Empty: `plasmon/pool/NAME/NODE` in
     /// `$XDG_STATE_HOME` or `~/.local/state`.
     pool_folder: String = "";

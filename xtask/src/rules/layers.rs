@@ -38,7 +38,9 @@ const PLACES: &[Place] = &[
     place("crates/spill", &["plasmon-proto"]),
     place("crates/log", &["plasmon-proto", "plasmon-shm", "plasmon-spill"]),
     Place { pure: true, ..place("crates/cluster", &["plasmon-proto"]) },
-    place("crates/net", &[]),
+    place("crates/certs", &[]),
+    // In its tests.
+    place("crates/net", &["plasmon-certs"]),
     place("crates/etcd", &[]),
     place("crates/membership", &["plasmon-proto", "plasmon-cluster", "plasmon-etcd"]),
     Place { pure: true, ..place("crates/pool", &["plasmon-proto", "plasmon-cluster"]) },
@@ -48,6 +50,7 @@ const PLACES: &[Place] = &[
             "plasmon-proto",
             "plasmon-shm",
             "plasmon-cluster",
+            "plasmon-certs",
             "plasmon-net",
             "plasmon-etcd",
             "plasmon-membership",
@@ -87,6 +90,8 @@ const PLACES: &[Place] = &[
             "plasmon-client",
             "plasmon-columns",
             "plasmon-cluster",
+            "plasmon-net",
+            "plasmon-certs",
             "plasmon-etcd",
             "plasmon-membership",
             "plasmon-files",
@@ -125,6 +130,7 @@ const PLACES: &[Place] = &[
         &[
             "plasmon-proto",
             "plasmon-shm",
+            "plasmon-certs",
             "plasmon-client",
             "plasmon-cluster",
             "plasmon-columns",
@@ -135,7 +141,14 @@ const PLACES: &[Place] = &[
     ),
     place(
         "tests/cluster",
-        &["plasmon-client", "plasmon-cluster", "plasmon-net", "plasmon-etcd", "plasmon-testkit"],
+        &[
+            "plasmon-certs",
+            "plasmon-client",
+            "plasmon-cluster",
+            "plasmon-net",
+            "plasmon-etcd",
+            "plasmon-testkit",
+        ],
     ),
     place(
         "tests/soak",
@@ -171,6 +184,7 @@ const PLACES: &[Place] = &[
     place(
         "fuzz",
         &[
+            "plasmon-certs",
             "plasmon-proto",
             "plasmon-shm",
             "plasmon-store",

@@ -15,6 +15,7 @@ pub mod flags;
 mod names;
 mod pool;
 mod spill_place;
+mod tls;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -27,6 +28,7 @@ pub use durable::Durable;
 pub use flags::{Invocation, Role};
 pub use names::{flag_of, variable_of};
 pub use pool::Pool;
+pub use tls::Tls;
 
 /// Settings with the strings that they were parsed from.
 #[derive(Clone, Debug, PartialEq, Eq)]

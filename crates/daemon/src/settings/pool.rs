@@ -14,6 +14,7 @@ use plasmon_proto::limits::{
 use plasmon_proto::settings::Settings;
 
 use super::bad_start::BadStart;
+use super::tls::{Given, Tls};
 
 /// The bits of a mode that let the group and others do anything.
 const OTHERS: u32 = 0o077;
@@ -32,6 +33,8 @@ pub struct Pool {
     pub listen: Option<SocketAddr>,
     /// The file of the secret, unless it is in etcd.
     pub token_file: Option<PathBuf>,
+    /// What its lanes are encrypted with.
+    pub tls: Option<Tls>,
     /// The folder of this node, unless it is the user's.
     pub folder: Option<PathBuf>,
     /// What fails together with this node, empty for nothing.
@@ -57,6 +60,7 @@ impl Pool {
             node_name: node_name(&settings.node_name)?,
             listen: listen(&settings.pool_listen)?,
             token_file: path("pool_token_file", &settings.pool_token_file)?,
+            tls: tls(settings)?,
             folder: path("pool_folder", &settings.pool_folder)?,
             zone: zone(&settings.pool_zone)?,
             weight: weight(settings.pool_weight)?,
@@ -65,9 +69,10 @@ impl Pool {
         }))
     }
 
-    /// Checks the file of the secret, which is read when the pool daemon starts. A daemon that
-    /// takes a store over does not check it: its objects are worth more.
-    pub(crate) fn check_token_file(&self) -> Result<(), BadStart> {
+    /// Checks the files of the secret and of certificates, which the pool daemon reads when it
+    /// starts. A daemon that takes a store over does not check them: its objects are worth more.
+    pub(crate) fn check_files(&self) -> Result<(), BadStart> {
+        self.tls.as_ref().map_or(Ok(()), Tls::check)?;
         let Some(file) = &self.token_file else { return Ok(()) };
         token_problem(file).map_or(Ok(()), |problem| {
             Err(wrong("pool_token_file", format!("{} {problem}", file.display())))
@@ -86,6 +91,11 @@ fn check_no_pool(settings: &Settings) -> Result<(), BadStart> {
         ("node_name", !settings.node_name.is_empty()),
         ("pool_listen", !settings.pool_listen.is_empty()),
         ("pool_token_file", !settings.pool_token_file.is_empty()),
+        ("pool_tls_cert", !settings.pool_tls_cert.is_empty()),
+        ("pool_tls_key", !settings.pool_tls_key.is_empty()),
+        ("pool_tls_ca", !settings.pool_tls_ca.is_empty()),
+        ("pool_tls_crl", !settings.pool_tls_crl.is_empty()),
+        ("pool_encrypt_data", settings.pool_encrypt_data),
         ("pool_folder", !settings.pool_folder.is_empty()),
         ("pool_zone", !settings.pool_zone.is_empty()),
         ("pool_weight", settings.pool_weight != default.pool_weight),
@@ -131,6 +141,16 @@ fn path(key: &'static str, text: &str) -> Result<Option<PathBuf>, BadStart> {
         return Ok(None);
     }
     std::path::absolute(text).map(Some).map_err(|error| wrong(key, error.to_string()))
+}
+
+fn tls(settings: &Settings) -> Result<Option<Tls>, BadStart> {
+    let given = Given {
+        certificate: path("pool_tls_cert", &settings.pool_tls_cert)?,
+        key: path("pool_tls_key", &settings.pool_tls_key)?,
+        authority: path("pool_tls_ca", &settings.pool_tls_ca)?,
+        revoked: path("pool_tls_crl", &settings.pool_tls_crl)?,
+    };
+    Tls::of(given, settings.pool_encrypt_data)
 }
 
 fn zone(text: &str) -> Result<String, BadStart> {

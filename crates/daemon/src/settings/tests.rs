@@ -234,7 +234,7 @@ fn the_secret_of_a_pool_is_of_some_length_and_for_its_owner_alone() {
         std::fs::write(token.path(), content).unwrap();
         std::fs::set_permissions(token.path(), Permissions::from_mode(mode)).unwrap();
         let pool = pool(CLUSTER, &[("pool_token_file", &path)]).unwrap().unwrap();
-        pool.check_token_file().map_err(|bad| bad.to_string())
+        pool.check_files().map_err(|bad| bad.to_string())
     };
     for content in [&[b'x'; 16][..], &[b'x'; 1024], b"0123456789abcdef \r\n"] {
         assert_eq!(check(content, 0o600), Ok(()));
@@ -249,9 +249,58 @@ fn the_secret_of_a_pool_is_of_some_length_and_for_its_owner_alone() {
     }
     for (path, problem) in [("/nonexistent/token", "cannot be read"), ("/", "is not a file")] {
         let pool = pool(CLUSTER, &[("pool_token_file", path)]).unwrap().unwrap();
-        let what = pool.check_token_file().unwrap_err().to_string();
+        let what = pool.check_files().unwrap_err().to_string();
         assert!(what.contains("pool_token_file") && what.contains(problem), "{what}");
     }
+}
+
+#[test]
+fn certificates_are_given_together_and_the_key_is_for_its_owner_alone() {
+    let all = [
+        ("pool_tls_cert", "/etc/cert.pem"),
+        ("pool_tls_key", "/etc/key.pem"),
+        ("pool_tls_ca", "/etc/ca.pem"),
+        ("pool_tls_crl", "/etc/revoked.crl"),
+        ("pool_encrypt_data", "true"),
+    ];
+    assert_eq!(pool(CLUSTER, &[]).unwrap().unwrap().tls, None);
+    let tls = pool(CLUSTER, &all).unwrap().unwrap().tls.unwrap();
+    assert_eq!((tls.key.as_path(), tls.encrypts_data), (Path::new("/etc/key.pem"), true));
+    let tls = pool(CLUSTER, &all[..3]).unwrap().unwrap().tls.unwrap();
+    assert_eq!((tls.revoked, tls.encrypts_data), (None, false));
+    for (given, key) in [
+        (&all[1..3], "pool_tls_cert"),
+        (&[all[0], all[2]], "pool_tls_key"),
+        (&all[..2], "pool_tls_ca"),
+        (&all[3..4], "pool_tls_crl"),
+        (&all[4..], "pool_encrypt_data"),
+    ] {
+        assert_eq!(refused(CLUSTER, given).0, key, "{given:?}");
+    }
+    for one in all {
+        assert_eq!(refused("", &[one]).0, one.0, "without a pool");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name).display().to_string();
+    let (cert, key, ca) = (file("cert.pem"), file("key.pem"), file("ca.pem"));
+    let given = [("pool_tls_cert", &*cert), ("pool_tls_key", &key), ("pool_tls_ca", &ca)];
+    let check = || {
+        let pool = pool(CLUSTER, &given).unwrap().unwrap();
+        pool.check_files().map_err(|bad| bad.to_string())
+    };
+    for (path, setting) in [(&cert, "pool_tls_cert"), (&key, "pool_tls_key"), (&ca, "pool_tls_ca")]
+    {
+        let what = check().unwrap_err();
+        assert!(what.contains(setting) && what.contains("cannot be read"), "{what}");
+        std::fs::write(path, "x").unwrap();
+        if setting == "pool_tls_key" {
+            std::fs::set_permissions(path, Permissions::from_mode(0o640)).unwrap();
+            let what = check().unwrap_err();
+            assert!(what.contains("0640") && what.contains("chmod 600"), "{what}");
+            std::fs::set_permissions(path, Permissions::from_mode(0o600)).unwrap();
+        }
+    }
+    assert_eq!(check(), Ok(()));
 }
 
 /// In a container of 256 MB the default was half of the machine's memory, and the daemon was killed

@@ -20,6 +20,15 @@ pub enum Refusal {
     /// The other side has too many connections that are not authenticated: try again.
     #[error("it has too many connections that are not authenticated")]
     Busy,
+    /// The lane has to be encrypted: give the other node a certificate.
+    #[error("its connection is not encrypted, and has to be (settings pool_tls_*)")]
+    Unencrypted,
+    /// The lane begins with TLS, and the accepting node has no certificate: give it one.
+    #[error("its connection is encrypted, and the accepting node has no certificate")]
+    NoCertificate,
+    /// The certificate is for another node: give each node its own.
+    #[error("its certificate is for another node")]
+    Certificate,
     /// A reason that this version does not know.
     #[error("it has reason number {0}, which this version does not know")]
     Other(u8),
@@ -39,6 +48,9 @@ impl Refusal {
             Self::Token => plain(3),
             Self::Node => plain(4),
             Self::Busy => plain(5),
+            Self::Unencrypted => plain(6),
+            Self::NoCertificate => plain(7),
+            Self::Certificate => plain(8),
             Self::Other(reason) => plain(reason),
         }
     }
@@ -53,6 +65,9 @@ impl Refusal {
             3 => Some(Self::Token),
             4 => Some(Self::Node),
             5 => Some(Self::Busy),
+            6 => Some(Self::Unencrypted),
+            7 => Some(Self::NoCertificate),
+            8 => Some(Self::Certificate),
             other => Some(Self::Other(other)),
         }
     }
@@ -71,6 +86,9 @@ mod tests {
             (Refusal::Token, [3, 0, 0, 0, 0]),
             (Refusal::Node, [4, 0, 0, 0, 0]),
             (Refusal::Busy, [5, 0, 0, 0, 0]),
+            (Refusal::Unencrypted, [6, 0, 0, 0, 0]),
+            (Refusal::NoCertificate, [7, 0, 0, 0, 0]),
+            (Refusal::Certificate, [8, 0, 0, 0, 0]),
             (Refusal::Other(77), [77, 0, 0, 0, 0]),
         ] {
             assert_eq!(refusal.encode(), bytes);

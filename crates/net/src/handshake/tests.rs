@@ -13,6 +13,8 @@ fn local(node: u8, change: impl FnOnce(&mut Local)) -> Arc<Local> {
         },
         protocols: ProtocolRange::new(1, 3).unwrap(),
         token: Token::new(b"the token of a pool").unwrap(),
+        encryption: Encryption::Nothing,
+        peers: KnownPeers::default(),
     };
     change(&mut local);
     Arc::new(local)
@@ -44,8 +46,8 @@ fn run(connecting: Arc<Local>, accepting: Arc<Local>, purpose: Purpose) -> (Outc
                 let told = told.map(|_| unreachable!("a refusal ends a handshake"));
                 return if is_server { (told, Err(failure)) } else { (Err(failure), told) };
             }
-            Ok(Step { reply: None, peer }) => return (Ok(peer.unwrap()), Ok(opened.unwrap())),
-            Ok(Step { reply: Some(reply), peer }) => {
+            Ok(Step { reply: None, peer, .. }) => return (Ok(peer.unwrap()), Ok(opened.unwrap())),
+            Ok(Step { reply: Some(reply), peer, .. }) => {
                 (kind, payload) = reply;
                 opened = opened.or(peer);
             }

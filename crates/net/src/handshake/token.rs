@@ -18,6 +18,9 @@ pub const PROOF_BYTES: usize = 32;
 /// What the key is derived for; another use of the same token gets another key.
 const CONTEXT: &str = "plasmon pool 2026-11-25 lane handshake 1";
 
+/// What the key is derived for that two sides of an encrypted lane agree on.
+const AGREED_CONTEXT: &str = "plasmon pool 2026-11-27 bulk lanes of an encrypted control lane 1";
+
 /// The side that makes a proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -64,6 +67,15 @@ impl Token {
     }
 }
 
+/// Tokens are equal when the same secret made them; computed in constant time.
+impl PartialEq for Token {
+    fn eq(&self, other: &Self) -> bool {
+        blake3::Hash::from_bytes(self.key) == blake3::Hash::from_bytes(other.key)
+    }
+}
+
+impl Eq for Token {}
+
 impl fmt::Debug for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Token(..)")
@@ -77,6 +89,19 @@ pub struct Transcript {
     pub hello: Vec<u8>,
     /// What the accepting side said.
     pub challenge: Vec<u8>,
+}
+
+impl Transcript {
+    /// What only the two sides know, where nothing between them could read the introductions: both
+    /// have drawn 32 random bytes of it.
+    pub(super) fn agreed_token(&self) -> Token {
+        let mut hasher = blake3::Hasher::new_derive_key(AGREED_CONTEXT);
+        for part in [&self.hello, &self.challenge] {
+            hasher.update(&(part.len() as u64).to_le_bytes());
+            hasher.update(part);
+        }
+        Token { key: *hasher.finalize().as_bytes() }
+    }
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use plasmon_net::fake::{FakeNet, FakeNode, FakeOptions, FakeStream, Path};
 /// After so many waits in which nothing was under way, nothing will happen any more.
 const IDLE_MAX: u32 = 100_000;
 
-struct FakeFixture {
+pub(crate) struct FakeFixture {
     net: FakeNet,
     idle: u32,
 }
@@ -18,7 +18,7 @@ const ONE: FakeNode = FakeNode(1);
 const TWO: FakeNode = FakeNode(2);
 
 impl FakeFixture {
-    fn new(options: FakeOptions, path: Path) -> Self {
+    pub(crate) fn new(options: FakeOptions, path: Path) -> Self {
         let net = FakeNet::new(options);
         net.listen(TWO);
         net.set_path(ONE, TWO, path);

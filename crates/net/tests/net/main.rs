@@ -10,6 +10,8 @@
 mod conformance;
 mod fake;
 mod link;
+mod refused;
 mod relay;
 mod relayed;
 mod tcp;
+mod tls;

@@ -11,7 +11,7 @@ fn any_port() -> SocketAddr {
     ([127, 0, 0, 1], 0).into()
 }
 
-struct TcpFixture {
+pub(crate) struct TcpFixture {
     listener: TcpListener,
     started: Instant,
     send_buffer_bytes: Option<usize>,
@@ -20,7 +20,7 @@ struct TcpFixture {
 impl TcpFixture {
     /// Connections whose send buffers are of this size, if one is given. Receive buffers below the
     /// segment size of the loopback would stall for TCP's reasons, and not for ours.
-    fn new(send_buffer_bytes: Option<usize>) -> Self {
+    pub(crate) fn new(send_buffer_bytes: Option<usize>) -> Self {
         let listener = TcpListener::bind(any_port()).unwrap();
         Self { listener, started: Instant::now(), send_buffer_bytes }
     }

@@ -62,6 +62,7 @@ use self::run::{Core, Parts, STORE, Start, WAKER};
 pub use self::subscribers::Heard;
 use self::subscription::Numbers;
 pub use self::subscription::{Ended, PoolSubscription};
+use crate::certificates::Certificates;
 use crate::checker::Checker;
 use crate::identity::Identity;
 use crate::loader::Loader;
@@ -85,6 +86,8 @@ pub struct Settings {
     pub movers: usize,
     /// How long it hears nothing of a node before it reports it, in milliseconds; 0: for ever.
     pub suspect_ms: u64,
+    /// What its lanes are encrypted with.
+    pub certificates: Option<Certificates>,
 }
 
 /// Asks a node that runs, from any thread.
@@ -218,8 +221,8 @@ impl Pool {
         identity: Identity,
         store: impl FnOnce(Inbox) -> Box<dyn Store>,
     ) -> Result<Self, membership::Error> {
-        let Settings { mut membership, listen, token, capacity_bytes, movers, suspect_ms } =
-            settings;
+        let Settings { mut membership, listen, token, capacity_bytes, movers, .. } = settings;
+        let (suspect_ms, certificates) = (settings.suspect_ms, settings.certificates);
         let listener = TcpListener::bind(listen)?;
         let address = listener.address()?;
         if membership.addresses.is_empty() {
@@ -255,7 +258,15 @@ impl Pool {
         let observer = membership.observer();
         let core = Core::new(
             Parts { poll, waker, receiver, membership, movers, checker, loader, store },
-            Start { listener: Some(listener), name, token, boot, capacity_bytes, suspect_ms },
+            Start {
+                listener: Some(listener),
+                name,
+                token,
+                boot,
+                capacity_bytes,
+                suspect_ms,
+                certificates,
+            },
         );
         let run = move || core.run();
         let thread = std::thread::Builder::new().name("pool-core".to_owned()).spawn(run)?;

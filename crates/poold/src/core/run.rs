@@ -8,12 +8,11 @@ use std::time::Duration;
 
 use plasmon_cluster::{Map, Slot};
 use plasmon_membership::adoption_news::AdoptionNews;
-use plasmon_net::handshake::{Cluster, Local, NodeIdentity, ProtocolRange, Token};
+use plasmon_net::handshake::Token;
 use plasmon_net::tcp::TcpListener;
-use plasmon_pool::message::PROTOCOL;
 use plasmon_pool::record::Place;
 use plasmon_pool::tally::Verified;
-use plasmon_pool::{Call, Config, Effect, Event, Mono, Node};
+use plasmon_pool::{Call, Effect, Event, Mono, Node};
 
 use super::assemblies::Assemblies;
 use super::backlog::Backlog;
@@ -28,6 +27,7 @@ use super::peers::Peers;
 use super::reads::Reads;
 use super::regions::Regions;
 use super::subscribers::Subscribers;
+use crate::certificates::Certificates;
 use crate::checker::Checker;
 use crate::clock::now_us;
 use crate::links::Links;
@@ -39,7 +39,9 @@ use crate::store::{LandingRequest, SealOptions, Store, StoreEvent};
 
 mod adoptions;
 mod answers;
+mod beginning;
 mod checksums;
+mod encryption;
 mod landed;
 mod log;
 mod openings;
@@ -75,6 +77,7 @@ pub(super) struct Start {
     pub(super) boot: u64,
     pub(super) capacity_bytes: u64,
     pub(super) suspect_ms: u64,
+    pub(super) certificates: Option<Certificates>,
 }
 
 /// What the core is made of.
@@ -138,6 +141,8 @@ pub(super) struct Core {
     said: Vec<StoreEvent>,
     /// Of that, what it told in a row and the node has not heard.
     calls: Vec<Call>,
+    /// The generation of the certificates that was reported.
+    encryption_reported: u64,
     is_over: bool,
 }
 
@@ -178,6 +183,7 @@ impl Core {
             effects: Vec::new(),
             said: Vec::new(),
             calls: Vec::new(),
+            encryption_reported: 0,
             is_over: false,
         }
     }
@@ -217,6 +223,7 @@ impl Core {
         self.take_incoming()?;
         self.drive_links()?;
         self.look_at_peers();
+        self.report_encryption();
         let is_due =
             |running: &Running| running.node.next_deadline().is_some_and(|at| at <= Mono(now_us()));
         if self.running.as_ref().is_some_and(is_due) {
@@ -442,28 +449,6 @@ impl Core {
             self.step(Event::Lease(until));
         }
         self.newest.take().map_or(Ok(()), |map| self.map(map))
-    }
-
-    /// Begins the node in its slot.
-    fn begin(&mut self, slot: Slot) -> io::Result<()> {
-        let Start { listener, name, token, boot, capacity_bytes, .. } = &mut self.start;
-        let invalid = || io::Error::other("the name of the cluster or the protocol is invalid");
-        let incarnation = self.membership.incarnation();
-        let uuid = self.membership.uuid().0;
-        let local = Arc::new(Local {
-            cluster: Cluster::new(name, self.membership.cluster()).ok_or_else(invalid)?,
-            node: NodeIdentity { uuid, slot: slot.0, boot: *boot, incarnation },
-            protocols: ProtocolRange::new(PROTOCOL.min, PROTOCOL.max).ok_or_else(invalid)?,
-            token: token.clone(),
-        });
-        let Some(listener) = listener.take() else { return Ok(()) };
-        let links = Links::new(slot, local, listener, LINKS, &self.poll)?;
-        let node = Node::new(Config::new(slot, incarnation, *boot, *capacity_bytes));
-        tracing::info!("this node has slot {slot}");
-        self.running = Some(Running { slot, node, links });
-        self.store.begin(slot);
-        self.begin_adoptions();
-        Ok(())
     }
 
     /// Gives the node an event, and carries out what follows.

@@ -2,14 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use plasmon_net::handshake::Local;
-use plasmon_net::tcp::{TcpListener, TcpStream};
-use plasmon_net::{Admission, Admitted};
+use plasmon_net::tcp::TcpListener;
+use plasmon_net::tls::SecureStream;
+use plasmon_net::{Admission, Admitted, Error};
 
 use super::conns::{Conn, Conns};
+use super::stream::LaneStream;
+use super::told::Told;
+use crate::certificates::Certificates;
 use crate::poll::{Interest, Poll};
 use crate::random::random;
 
@@ -26,9 +31,11 @@ pub(super) struct Acceptor {
     number: u64,
     /// When it listens again.
     resumes: Option<Duration>,
-    admission: Admission<TcpStream>,
-    /// The number of the poll of each handshake.
-    numbers: BTreeMap<u64, u64>,
+    certificates: Option<Certificates>,
+    admission: Admission<LaneStream>,
+    /// The number of the poll of each handshake, and where it comes from.
+    numbers: BTreeMap<u64, (u64, SocketAddr)>,
+    told: Told,
 }
 
 impl Acceptor {
@@ -37,11 +44,13 @@ impl Acceptor {
         listener: TcpListener,
         number: u64,
         local: Arc<Local>,
+        certificates: Option<Certificates>,
         poll: &Poll,
     ) -> io::Result<Self> {
         poll.add(&listener, number, Interest::Read)?;
         let (admission, numbers) = (Admission::new(local), BTreeMap::new());
-        Ok(Self { listener, number, resumes: None, admission, numbers })
+        let (resumes, told) = (None, Told::default());
+        Ok(Self { listener, number, resumes, certificates, admission, numbers, told })
     }
 
     pub(super) fn number(&self) -> u64 {
@@ -58,7 +67,7 @@ impl Acceptor {
         now: Duration,
         conns: &mut Conns,
         poll: &Poll,
-    ) -> Vec<Admitted<TcpStream>> {
+    ) -> Vec<Admitted<LaneStream>> {
         let mut admitted = Vec::new();
         for _ in 0..ACCEPTS_AT_ONCE {
             let (stream, from) = match self.listener.accept() {
@@ -73,10 +82,12 @@ impl Acceptor {
                 }
             };
             let Ok(nonce) = random::<32>() else { continue };
+            let credentials = self.certificates.as_ref().map(Certificates::current);
+            let stream = SecureStream::accept(stream, credentials);
             match self.admission.accept(stream, nonce, now) {
                 Ok(greeting) => {
                     let number = conns.add(Conn::Accepted(greeting));
-                    self.numbers.insert(greeting, number);
+                    self.numbers.insert(greeting, (number, from));
                     let stream = self.admission.get(greeting).map(|greeting| greeting.stream());
                     let added = stream.map(|stream| poll.add(stream, number, Interest::Read));
                     if let Some(Err(error)) = added {
@@ -97,8 +108,8 @@ impl Acceptor {
         now: Duration,
         conns: &mut Conns,
         poll: &Poll,
-    ) -> Option<Admitted<TcpStream>> {
-        let number = *self.numbers.get(&greeting)?;
+    ) -> Option<Admitted<LaneStream>> {
+        let (number, from) = *self.numbers.get(&greeting)?;
         let Some(driven) = self.admission.drive(greeting, now) else {
             if let Some(greeting) = self.admission.get(greeting) {
                 let interest = Interest::writing(greeting.wants_write());
@@ -116,9 +127,19 @@ impl Acceptor {
                 Some(admitted)
             }
             Err(error) => {
-                tracing::debug!("a connection ended in its handshake: {error}");
+                self.tell(from, &error);
                 None
             }
+        }
+    }
+
+    /// Says why a connection came to nothing; loudly where an operator has to look at it.
+    fn tell(&mut self, from: SocketAddr, error: &Error) {
+        let (peer, text) = (from.ip().to_string(), error.to_string());
+        if error.is_about_encryption() && self.told.is_news(&peer, &text) {
+            tracing::warn!("a connection from {from} is not taken: {text}");
+        } else {
+            tracing::debug!("a connection from {from} ended in its handshake: {text}");
         }
     }
 

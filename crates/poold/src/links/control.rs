@@ -14,13 +14,14 @@ use std::time::Duration;
 use plasmon_cluster::Slot;
 use plasmon_net::frame::{Class, MESSAGE_BYTES_MAX};
 use plasmon_net::handshake::Peer;
-use plasmon_net::tcp::TcpStream;
+use plasmon_net::tls::{Certified, Fault};
 use plasmon_net::transport::NotQueued;
-use plasmon_net::{FramedControl, Link, LinkEvent};
+use plasmon_net::{FramedControl, Link, LinkEvent, Stream};
 use plasmon_pool::Envelope;
 use plasmon_pool::limits::ENVELOPE_BYTES_MAX;
 use plasmon_pool::message::BadEnvelope;
 
+use super::stream::LaneStream;
 use crate::poll::{Interest, Poll};
 
 /// Bytes of envelopes that wait for one peer. A node that answers a new primary says at once which
@@ -38,6 +39,9 @@ pub(super) enum Broken {
     /// The connection broke, or the peer broke the framing.
     #[error(transparent)]
     Lane(#[from] plasmon_net::Error),
+    /// The certificate of the peer is not valid any more.
+    #[error(transparent)]
+    Certificate(Fault),
     /// The peer sent something else than an envelope.
     #[error("what it sends cannot be read: {0}")]
     Envelope(#[from] BadEnvelope),
@@ -64,7 +68,7 @@ pub(super) enum Broken {
 #[derive(Debug)]
 pub(super) struct Control {
     number: u64,
-    link: Link<FramedControl<TcpStream>>,
+    link: Link<FramedControl<LaneStream>>,
     waiting: VecDeque<Vec<u8>>,
     queued_bytes: usize,
     interest: Interest,
@@ -74,7 +78,7 @@ pub(super) struct Control {
 
 impl Control {
     /// The lane of this peer, which is waited for with this number of the poll.
-    pub(super) fn new(number: u64, stream: TcpStream, peer: Peer, now: Duration) -> Self {
+    pub(super) fn new(number: u64, stream: LaneStream, peer: Peer, now: Duration) -> Self {
         Self {
             number,
             link: Link::new(FramedControl::new(stream), peer, now),
@@ -87,6 +91,11 @@ impl Control {
 
     pub(super) fn number(&self) -> u64 {
         self.number
+    }
+
+    /// What the certificate of the peer is for, if the lane is encrypted.
+    pub(super) fn certified(&self) -> Option<&Certified> {
+        self.link.lane().stream().certified()
     }
 
     /// The lane is ready.

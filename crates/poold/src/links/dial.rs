@@ -13,9 +13,9 @@
 
 use std::time::Duration;
 
-use plasmon_net::handshake::Peer;
-use plasmon_net::tcp::TcpStream;
-use plasmon_net::{Error, Greeting};
+use plasmon_net::{Admitted, Error, Greeting};
+
+use super::stream::LaneStream;
 
 /// The pause after the first failure; it doubles with each.
 const PAUSE_MIN: Duration = Duration::from_millis(50);
@@ -27,7 +27,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(2);
 const STEADY: Duration = Duration::from_secs(2);
 
 /// What came of going on with a handshake.
-pub(super) type Driven = Result<Option<(TcpStream, Peer)>, Error>;
+pub(super) type Driven = Result<Option<Admitted<LaneStream>>, Error>;
 
 /// A lane that is connected, or to be.
 #[derive(Debug, Default)]
@@ -45,7 +45,7 @@ enum State {
     /// It is to be connected at this time.
     Resting(Duration),
     /// The handshake is under way, with this number of the poll.
-    Greeting(u64, Box<Greeting<TcpStream>>),
+    Greeting(u64, Box<Greeting<LaneStream>>),
     /// It is there since then.
     Done(Duration),
 }
@@ -78,12 +78,12 @@ impl Dial {
         addresses.get(self.address.checked_rem(addresses.len())?).map(String::as_str)
     }
 
-    pub(super) fn begun(&mut self, number: u64, greeting: Greeting<TcpStream>) {
+    pub(super) fn begun(&mut self, number: u64, greeting: Greeting<LaneStream>) {
         self.state = State::Greeting(number, Box::new(greeting));
     }
 
     /// The handshake that is under way, and its number of the poll.
-    pub(super) fn greeting(&self) -> Option<(u64, &Greeting<TcpStream>)> {
+    pub(super) fn greeting(&self) -> Option<(u64, &Greeting<LaneStream>)> {
         match &self.state {
             State::Greeting(number, greeting) => Some((*number, greeting)),
             State::Due | State::Resting(_) | State::Done(_) => None,
@@ -96,7 +96,7 @@ impl Dial {
         match greeting.drive(now) {
             Ok(None) => Ok(None),
             Ok(Some(peer)) => match std::mem::replace(&mut self.state, State::Done(now)) {
-                State::Greeting(_, greeting) => Ok(Some((greeting.into_stream(), peer))),
+                State::Greeting(_, greeting) => Ok(Some(greeting.into_admitted(peer))),
                 State::Due | State::Resting(_) | State::Done(_) => Ok(None),
             },
             Err(error) => {

@@ -15,6 +15,10 @@
 //!   is connected again ([`Event::BulkEnded`]).
 //! * A peer is known by the UUID and the incarnation that the map has in its slot. A connection of
 //!   any other one is closed; its node tries again, and meanwhile the map may have come.
+//! * With certificates the control lanes are encrypted, and all lanes where this node or the peer
+//!   wants that. A bulk lane in clear belongs to an encrypted control lane, whose two sides have
+//!   agreed on what opens it. When the certificates change, control lanes of peers whose
+//!   certificate is revoked end, and all others go on.
 //! * [`Event::Up`] and [`Event::Down`] stand in the order of the messages, and no message of an
 //!   earlier connection comes after the `Up` of a later one.
 
@@ -23,6 +27,8 @@ mod conns;
 mod control;
 mod dial;
 mod peer;
+mod stream;
+mod told;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -30,9 +36,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plasmon_cluster::{Map, Slot};
-use plasmon_net::handshake::{Lane, Local, Nonce, Peer as Far, Purpose};
+use plasmon_net::handshake::{Lane, Local, Nonce, Purpose, Refusal};
 use plasmon_net::tcp::{TcpListener, TcpStream};
-use plasmon_net::{Admitted, Greeting};
+use plasmon_net::tls::{Credentials, SecureStream};
+use plasmon_net::{Admitted, Error, Greeting};
 use plasmon_pool::Envelope;
 
 use self::acceptor::Acceptor;
@@ -40,6 +47,9 @@ use self::conns::{Conn, Conns};
 use self::control::{Broken, Control};
 pub(crate) use self::peer::BULK_LANES;
 use self::peer::Peer;
+pub(crate) use self::stream::LaneStream;
+use self::told::Told;
+use crate::certificates::Certificates;
 use crate::poll::{Interest, Poll};
 use crate::random::random;
 
@@ -61,7 +71,7 @@ pub(crate) enum Event {
         /// Tells this connection of the lane from those before it.
         connection: u64,
         /// The connection.
-        stream: TcpStream,
+        stream: LaneStream,
     },
     /// A bulk lane of a peer ended, or is replaced by the connection that follows.
     BulkEnded(Slot, u8),
@@ -76,25 +86,45 @@ pub(crate) struct Links {
     conns: Conns,
     peers: BTreeMap<Slot, Peer>,
     events: Vec<Event>,
+    certificates: Option<Certificates>,
+    /// The generation of the certificates that the peers were last looked at with.
+    generation: u64,
+    told: Told,
 }
 
 impl Links {
-    /// No connections yet. `numbers` are those of the poll that are free from there on.
+    /// No connections yet. `numbers` are those of the poll that are free from there on. With
+    /// certificates lanes are encrypted.
     pub(crate) fn new(
         own: Slot,
         local: Arc<Local>,
         listener: TcpListener,
         numbers: u64,
+        certificates: Option<Certificates>,
         poll: &Poll,
     ) -> io::Result<Self> {
         let mut conns = Conns::new(numbers);
-        let acceptor = Acceptor::new(listener, conns.draw(), local.clone(), poll)?;
-        Ok(Self { own, local, acceptor, conns, peers: BTreeMap::new(), events: Vec::new() })
+        let number = conns.draw();
+        let acceptor = Acceptor::new(listener, number, local.clone(), certificates.clone(), poll)?;
+        Ok(Self {
+            own,
+            local,
+            acceptor,
+            conns,
+            peers: BTreeMap::new(),
+            events: Vec::new(),
+            generation: certificates.as_ref().map_or(0, Certificates::generation),
+            certificates,
+            told: Told::default(),
+        })
     }
 
     /// The peers are those of this map. What is connected to another start of a peer ends. Nodes
     /// that wait to be live are connected, too.
     pub(crate) fn set_map(&mut self, map: &Map, waiting: &BTreeSet<Slot>, now: Duration) {
+        let names = map.nodes().map(|(_, node)| &node.member);
+        let names = names.map(|member| (member.uuid.0, member.name.as_str()));
+        self.local.peers.set_names(names);
         let known: BTreeSet<Slot> = map.nodes().map(|(slot, _)| slot).collect();
         let gone: Vec<Slot> =
             self.peers.keys().filter(|slot| !known.contains(slot)).copied().collect();
@@ -152,16 +182,16 @@ impl Links {
     /// A descriptor is ready.
     pub(crate) fn ready(&mut self, number: u64, now: Duration, poll: &Poll) {
         if number == self.acceptor.number() {
-            for Admitted { stream, peer } in self.acceptor.accept(now, &mut self.conns, poll) {
-                self.admit(stream, peer, now, poll);
+            for admitted in self.acceptor.accept(now, &mut self.conns, poll) {
+                self.admit(admitted, now, poll);
             }
             return;
         }
         match self.conns.get(number) {
             Some(Conn::Accepted(greeting)) => {
                 let driven = self.acceptor.drive(greeting, now, &mut self.conns, poll);
-                if let Some(Admitted { stream, peer }) = driven {
-                    self.admit(stream, peer, now, poll);
+                if let Some(admitted) = driven {
+                    self.admit(admitted, now, poll);
                 }
             }
             Some(Conn::Dialed(slot, lane)) => self.drive_dial(slot, lane, now, poll),
@@ -178,6 +208,7 @@ impl Links {
     /// Does everything whose time has come or that was queued; what happened.
     pub(crate) fn drive(&mut self, now: Duration, poll: &Poll) -> Vec<Event> {
         self.acceptor.time_passed(now, &mut self.conns, poll);
+        self.end_revoked(now);
         let slots: Vec<Slot> = self.peers.keys().copied().collect();
         for slot in slots {
             self.dial(slot, now, poll);
@@ -197,7 +228,8 @@ impl Links {
     }
 
     /// Takes a lane that a peer has connected.
-    fn admit(&mut self, stream: TcpStream, far: Far, now: Duration, poll: &Poll) {
+    fn admit(&mut self, admitted: Admitted<LaneStream>, now: Duration, poll: &Poll) {
+        let far = admitted.peer;
         let slot = Slot(far.node.slot);
         let Some(peer) = self.peers.get(&slot).filter(|peer| peer.is(slot, &far.node)) else {
             tracing::debug!(
@@ -210,18 +242,19 @@ impl Links {
             return;
         }
         match far.lane {
-            Lane::Control => self.up(slot, stream, far, now, poll),
+            Lane::Control => self.up(slot, admitted, now, poll),
             Lane::Bulk(lane) if peer.control.is_some() && lane < BULK_LANES => {
-                self.hand_over(slot, lane, stream);
+                self.hand_over(slot, lane, admitted.stream);
             }
             Lane::Bulk(_) => {}
         }
     }
 
-    fn up(&mut self, slot: Slot, stream: TcpStream, far: Far, now: Duration, poll: &Poll) {
+    fn up(&mut self, slot: Slot, admitted: Admitted<LaneStream>, now: Duration, poll: &Poll) {
+        let Admitted { stream, peer: far, bulk_token } = admitted;
         // The peer has begun again before the end of the last connection was seen.
         self.end(slot, now);
-        if let Err(error) = stream.tune(Lane::Control) {
+        if let Err(error) = stream.transport().tune(Lane::Control) {
             tracing::debug!("a connection to slot {slot} cannot be set up: {error}");
         }
         let Some(peer) = self.peers.get_mut(&slot) else { return };
@@ -234,12 +267,14 @@ impl Links {
             }
             return;
         }
+        self.local.peers.set_bulk_token(&far.node, bulk_token);
+        self.told.forget(&peer.name);
         peer.control = Some(Control::new(number, stream, far, now));
         self.events.push(Event::Up(slot));
     }
 
-    fn hand_over(&mut self, slot: Slot, lane: u8, stream: TcpStream) {
-        if let Err(error) = stream.tune(Lane::Bulk(lane)) {
+    fn hand_over(&mut self, slot: Slot, lane: u8, stream: LaneStream) {
+        if let Err(error) = stream.transport().tune(Lane::Bulk(lane)) {
             tracing::debug!("a bulk lane to slot {slot} cannot be set up: {error}");
         }
         let Some(peer) = self.peers.get_mut(&slot) else { return };
@@ -263,8 +298,33 @@ impl Links {
         self.events.push(Event::Down(slot));
     }
 
+    /// When the certificates have changed, the control lanes of peers end whose own is revoked.
+    fn end_revoked(&mut self, now: Duration) {
+        let Some(certificates) = &self.certificates else { return };
+        if std::mem::replace(&mut self.generation, certificates.generation()) == self.generation {
+            return;
+        }
+        let credentials = certificates.current();
+        let fault = |(slot, peer): (&Slot, &Peer)| {
+            let certified = peer.control.as_ref()?.certified()?;
+            Some((*slot, credentials.revoked(certified)?))
+        };
+        let revoked: Vec<_> = self.peers.iter().filter_map(fault).collect();
+        for (slot, fault) in revoked {
+            self.broke(slot, &Broken::Certificate(fault), now);
+        }
+    }
+
+    /// What a lane to a peer is encrypted with, if it is.
+    fn credentials(&self, peer: &Peer, lane: Lane) -> Option<Arc<Credentials>> {
+        let certificates = self.certificates.as_ref()?;
+        let is_encrypted = self.local.encryption.is_needed(lane) || peer.wants_encryption;
+        is_encrypted.then(|| certificates.current())
+    }
+
     fn broke(&mut self, slot: Slot, broken: &Broken, now: Duration) {
-        tracing::warn!("the connection to slot {slot} ends: {broken}");
+        let name = self.peers.get(&slot).map_or("", |peer| peer.name.as_str());
+        tracing::warn!("the connection to node {name} in slot {slot} ends: {broken}");
         self.end(slot, now);
     }
 
@@ -292,6 +352,8 @@ impl Links {
     fn dial(&mut self, slot: Slot, now: Duration, poll: &Poll) {
         let Some(peer) = self.peers.get(&slot) else { return };
         for lane in peer.wanted_lanes() {
+            let Some(peer) = self.peers.get(&slot) else { return };
+            let credentials = self.credentials(peer, lane);
             let Some(peer) = self.peers.get_mut(&slot) else { return };
             let dial = peer.dials.entry(lane).or_default();
             if dial.is_overdue(now) {
@@ -304,7 +366,7 @@ impl Links {
             let address = dial.next_address(&peer.addresses);
             let purpose = Purpose { lane, node: Some(peer.start.uuid) };
             let number = self.conns.add(Conn::Dialed(slot, lane));
-            match connect(address, self.local.clone(), purpose, now).and_then(|greeting| {
+            match connect(address, &self.local, credentials, purpose, now).and_then(|greeting| {
                 poll.add(greeting.stream(), number, Interest::ReadWrite)?;
                 Ok(greeting)
             }) {
@@ -332,9 +394,9 @@ impl Links {
         self.conns.remove(number);
         match driven {
             Ok(None) => {}
-            Ok(Some((stream, far))) => {
-                let _ = poll.remove(&stream);
-                if !peer.is(slot, &far.node) {
+            Ok(Some(admitted)) => {
+                let _ = poll.remove(&admitted.stream);
+                if !peer.is(slot, &admitted.peer.node) {
                     tracing::debug!("the start of slot {slot} that answers is not the map's");
                     if let Some(dial) = peer.dials.get_mut(&lane) {
                         dial.failed(now);
@@ -342,11 +404,29 @@ impl Links {
                     return;
                 }
                 match lane {
-                    Lane::Control => self.up(slot, stream, far, now, poll),
-                    Lane::Bulk(lane) => self.hand_over(slot, lane, stream),
+                    Lane::Control => self.up(slot, admitted, now, poll),
+                    Lane::Bulk(lane) => self.hand_over(slot, lane, admitted.stream),
                 }
             }
-            Err(error) => tracing::debug!("connecting to slot {slot}: {error}"),
+            Err(error) => self.not_connected(slot, lane, &error),
+        }
+    }
+
+    /// Says why a peer is not connected; loudly where an operator has to look at it.
+    fn not_connected(&mut self, slot: Slot, lane: Lane, error: &Error) {
+        let Some(peer) = self.peers.get_mut(&slot) else { return };
+        let is_unencrypted = matches!(error, Error::RefusedByPeer(Refusal::Unencrypted));
+        if is_unencrypted && lane != Lane::Control && self.certificates.is_some() {
+            // It encrypts everything, and this node does not: the next try does.
+            peer.wants_encryption = true;
+            return;
+        }
+        let (name, text) = (&peer.name, error.to_string());
+        if error.is_about_encryption() && self.told.is_news(name, &text) {
+            let at = peer.addresses.join(", ");
+            tracing::warn!("node {name} at {at} is not connected: {text}");
+        } else {
+            tracing::debug!("connecting to node {name} in slot {slot}: {text}");
         }
     }
 }
@@ -354,15 +434,20 @@ impl Links {
 /// Begins to connect.
 fn connect(
     address: Option<&str>,
-    local: Arc<Local>,
+    local: &Arc<Local>,
+    credentials: Option<Arc<Credentials>>,
     purpose: Purpose,
     now: Duration,
-) -> io::Result<Greeting<TcpStream>> {
+) -> io::Result<Greeting<LaneStream>> {
     let address = address.and_then(|address| address.parse().ok());
     let missing = || io::Error::new(io::ErrorKind::NotFound, "it has no address with a number");
     let stream = TcpStream::connect(address.ok_or_else(missing)?)?;
+    let stream = match credentials {
+        Some(credentials) => SecureStream::connect(stream, &credentials)?,
+        None => SecureStream::plain(stream),
+    };
     let nonce: Nonce = random()?;
-    Ok(Greeting::connect(stream, local, purpose, nonce, now))
+    Ok(Greeting::connect(stream, local.clone(), purpose, nonce, now))
 }
 
 #[cfg(test)]

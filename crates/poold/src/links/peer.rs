@@ -29,6 +29,9 @@ impl Start {
 #[derive(Debug)]
 pub(super) struct Peer {
     pub(super) start: Start,
+    pub(super) name: String,
+    /// Whether it has refused bulk lanes that are not encrypted.
+    pub(super) wants_encryption: bool,
     pub(super) addresses: Vec<String>,
     /// Whether it is to be connected: the map says that it is there, in a higher slot.
     pub(super) is_dialed: bool,
@@ -43,6 +46,8 @@ impl Peer {
     pub(super) fn new(node: &Node) -> Self {
         Self {
             start: Self::start_of(node),
+            name: String::new(),
+            wants_encryption: false,
             addresses: Vec::new(),
             is_dialed: false,
             control: None,
@@ -64,6 +69,7 @@ impl Peer {
     /// Takes what the map says of it. The numbers of handshakes that this ends.
     pub(super) fn update(&mut self, node: &Node, is_dialed: bool) -> Vec<u64> {
         let is_news = self.addresses != node.member.addresses || self.is_dialed != is_dialed;
+        self.name.clone_from(&node.member.name);
         self.addresses.clone_from(&node.member.addresses);
         self.is_dialed = is_dialed;
         if is_news { self.dials.values_mut().filter_map(Dial::restart).collect() } else { vec![] }

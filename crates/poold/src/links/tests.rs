@@ -5,12 +5,13 @@ use std::time::Instant;
 use plasmon_cluster::leader::{Leader, OUT_AFTER_MS, Observation};
 use plasmon_cluster::{Epoch, GroupNo, Member, NodeUuid, Reach};
 use plasmon_net::Stream;
-use plasmon_net::handshake::{Cluster, NodeIdentity, ProtocolRange, Token};
+use plasmon_net::handshake::{Cluster, Encryption, KnownPeers, NodeIdentity, ProtocolRange, Token};
 use plasmon_pool::Message;
 use plasmon_pool::limits::INVENTORY_ENTRIES_MAX;
 use plasmon_testkit::TEST_TIMEOUT;
 
 use super::*;
+use crate::certificates::{self, Certificates, Watch};
 
 /// A start of a node: its connections, their poll, and what happened so far.
 struct End {
@@ -28,14 +29,28 @@ impl End {
     }
 
     fn start(slot: u16, incarnation: u64, listener: TcpListener, token: &[u8]) -> Self {
+        Self::start_with(slot, incarnation, listener, token, None)
+    }
+
+    fn start_with(
+        slot: u16,
+        incarnation: u64,
+        listener: TcpListener,
+        token: &[u8],
+        certificates: Option<Certificates>,
+    ) -> Self {
+        let encryption =
+            certificates.as_ref().map_or(Encryption::Nothing, Certificates::encryption);
         let local = Arc::new(Local {
             cluster: Cluster::new("test", [1; 16]).unwrap(),
             node: NodeIdentity { uuid: [slot as u8; 16], slot, boot: 1, incarnation },
             protocols: ProtocolRange::new(1, 1).unwrap(),
             token: Token::new(token).unwrap(),
+            encryption,
+            peers: KnownPeers::default(),
         });
         let (slot, poll) = (Slot(slot), Poll::new().unwrap());
-        let links = Links::new(slot, local, listener, 1, &poll).unwrap();
+        let links = Links::new(slot, local, listener, 1, certificates, &poll).unwrap();
         Self { slot, incarnation, poll, links, events: Vec::new(), begun: Instant::now() }
     }
 
@@ -380,4 +395,131 @@ fn a_node_with_another_token_and_one_that_is_not_in_the_map_are_refused() {
     ends[2].set_map(&map);
     until("the third node is up", &mut ends, |ends| ends[2].ups(0) == 1);
     assert_eq!((ends[1].ups(0), ends[0].ups(1)), (0, 0));
+}
+
+/// Certificates in a folder, and what looks at them.
+struct Pki {
+    folder: tempfile::TempDir,
+    watches: Vec<Watch>,
+}
+
+impl Pki {
+    fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap(), watches: Vec::new() }
+    }
+
+    fn node(&mut self, name: &str, encrypts_data: bool) -> Certificates {
+        let files = certificates::tests::files(self.folder.path(), "test", name, 86_400);
+        let (certificates, watch) = Certificates::read(files, "test", name, encrypts_data).unwrap();
+        self.watches.push(watch);
+        certificates
+    }
+}
+
+/// Nodes 0, 1, .. with certificates for `n0`, `n1`, .., or without.
+fn encrypting(pki: &mut Pki, nodes: &[Option<bool>]) -> (Vec<End>, Map) {
+    let (listeners, addresses): (Vec<_>, Vec<_>) = nodes.iter().map(|_| listener()).unzip();
+    let known: Vec<_> = addresses.iter().map(|address| (address.as_str(), 1)).collect();
+    let map = map_of(&known);
+    let ends = listeners.into_iter().zip(nodes).zip(0..).map(|((listener, node), slot)| {
+        let certificates = node.map(|data| pki.node(&format!("n{slot}"), data));
+        End::start_with(slot, 1, listener, b"what all of them share", certificates)
+    });
+    let mut ends: Vec<End> = ends.collect();
+    ends.iter_mut().for_each(|end| end.set_map(&map));
+    (ends, map)
+}
+
+/// Whether the bulk lanes of a node are encrypted, in the order in which they came.
+fn bulk_encryption(end: &End) -> Vec<bool> {
+    let stream = |event: &Event| match event {
+        Event::Bulk { stream, .. } => Some(stream.certified().is_some()),
+        _ => None,
+    };
+    end.events.iter().filter_map(stream).collect()
+}
+
+#[test]
+fn lanes_are_encrypted_as_one_of_the_two_sides_wants() {
+    for (zero, one, is_bulk_encrypted) in
+        [(false, false, false), (true, true, true), (true, false, true), (false, true, true)]
+    {
+        let mut pki = Pki::new();
+        let (mut ends, _) = encrypting(&mut pki, &[Some(zero), Some(one)]);
+        until("all lanes are up", &mut ends, |ends| ends.iter().all(|end| end.bulk_lanes() == 2));
+        for end in &ends {
+            assert_eq!(bulk_encryption(end), [is_bulk_encrypted; 2], "{zero}, {one}");
+        }
+        let envelope = ends[0].envelope(7, vec![]);
+        ends[0].send(1, envelope);
+        until("a message has arrived", &mut ends, |ends| ends[1].numbers() == [7]);
+        let certified = |end: &End, peer: u16| {
+            let control = end.links.peers[&Slot(peer)].control.as_ref().unwrap();
+            control.certified().unwrap().to_string()
+        };
+        assert_eq!(certified(&ends[0], 1), "node n1 of pool test");
+        assert_eq!(certified(&ends[1], 0), "node n0 of pool test");
+        // A control lane that is made again agrees on something else, and so do its bulk lanes.
+        ends[1].disconnect(0);
+        until("all lanes are up again", &mut ends, |ends| {
+            ends.iter().all(|end| end.bulk_lanes() == 4)
+        });
+    }
+}
+
+#[test]
+fn a_node_without_a_certificate_and_one_with_that_of_another_are_not_connected() {
+    let mut pki = Pki::new();
+    let (mut ends, map) = encrypting(&mut pki, &[Some(false), None, Some(false)]);
+    until("those with certificates are connected", &mut ends, |ends| ends[0].ups(2) == 1);
+    assert_eq!((ends[0].ups(1), ends[1].ups(0), ends[1].ups(2), ends[2].ups(1)), (0, 0, 0, 0));
+    until("what is wrong was said", &mut ends, |ends| {
+        ends[0].links.told.was_told("n1").is_some() && ends[1].links.told.was_told("n2").is_some()
+    });
+    // It comes with the certificate of another node, and then with its own.
+    for (name, is_up) in [("n2", false), ("n1", true)] {
+        let (again, address) = listener();
+        let mut nodes: Vec<(String, u64)> = map
+            .nodes()
+            .map(|(_, node)| (node.member.addresses[0].clone(), node.member.incarnation))
+            .collect();
+        nodes[1].0 = address;
+        let nodes: Vec<(&str, u64)> =
+            nodes.iter().map(|(address, incarnation)| (address.as_str(), *incarnation)).collect();
+        let map = map_of(&nodes);
+        let certificates = Some(pki.node(name, false));
+        ends[1] = End::start_with(1, 1, again, b"what all of them share", certificates);
+        ends.iter_mut().for_each(|end| end.set_map(&map));
+        if is_up {
+            until("it is connected with both", &mut ends, |ends| {
+                ends[1].ups(0) == 1 && ends[1].ups(2) == 1 && ends[0].ups(1) == 1
+            });
+        } else {
+            let said = "to the peer, its certificate is for another node";
+            until("it is refused", &mut ends, |ends| {
+                ends[1].links.told.was_told("n2").is_some_and(|told| told.contains(said))
+            });
+            assert_eq!((ends[0].ups(1), ends[1].ups(0), ends[1].ups(2)), (0, 0, 0));
+        }
+    }
+}
+
+#[test]
+fn a_certificate_that_is_revoked_ends_the_lanes_of_its_node_alone() {
+    let mut pki = Pki::new();
+    let (mut ends, _) = encrypting(&mut pki, &[Some(true), Some(true), Some(true)]);
+    until("all are connected", &mut ends, |ends| ends.iter().all(|end| end.bulk_lanes() == 4));
+    let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
+    let mut authority = plasmon_certs::Folder::open(pki.folder.path(), "test", now).unwrap();
+    authority.revoke("n1", now).unwrap();
+    authority.write_list(now).unwrap();
+    until("the others have ended its lanes", &mut ends, |ends| {
+        ends[0].downs(1) == 1 && ends[2].downs(1) == 1
+    });
+    let said = "is revoked";
+    until("it is refused", &mut ends, |ends| {
+        ends[1].links.told.was_told("n2").is_some_and(|told| told.contains(said))
+    });
+    assert_eq!((ends[0].downs(2), ends[2].downs(0)), (0, 0), "the others go on");
+    assert_eq!((ends[0].ups(1), ends[2].ups(1)), (1, 1), "it is not taken again");
 }

@@ -21,6 +21,7 @@ use super::shared::Shared;
 use crate::clock::now_ms;
 use plasmon_membership::commands::{self, Entry, Order};
 use plasmon_membership::drains;
+use plasmon_membership::encryption::Encryption;
 use plasmon_membership::keys::{Key, Keys, Life};
 use plasmon_membership::reports::{self, Reports};
 use plasmon_membership::usage::UsageReports;
@@ -66,6 +67,8 @@ pub(crate) struct Leadership {
     pub(crate) usage: UsageReports,
     /// The same, of peers that the node does not reach.
     pub(crate) suspects_reported: Option<(LeaseId, Vec<Suspect>)>,
+    /// The same, of what the node encrypts.
+    pub(crate) encryption_reported: Option<(LeaseId, Encryption)>,
 }
 
 impl Leadership {
@@ -99,6 +102,7 @@ impl Leadership {
         self.report(&view, lease)?;
         self.report_drains(lease)?;
         self.report_suspects(lease)?;
+        self.report_encryption(lease)?;
         let usage = self.report_usage(&view, lease)?;
         let adoptions = self.serve_adoptions(&view, lease)?;
         let time = match view.leading {

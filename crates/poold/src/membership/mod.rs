@@ -21,6 +21,7 @@
 
 mod adoption_wishes;
 mod adoptions;
+mod encryption;
 mod event;
 mod fencing;
 mod leadership;
@@ -40,6 +41,7 @@ use plasmon_cluster::{
     DrainReport, Epoch, GroupNo, Member, NodeLog, NodeUuid, ProtocolRange, Suspect,
 };
 use plasmon_etcd::{Client, Condition, Operation, Options};
+use plasmon_membership::encryption::Encryption;
 use plasmon_membership::usage::UsageReports;
 use plasmon_membership::{BadClusterName, Key, Keys, Life, Snapshot, reports};
 
@@ -186,6 +188,7 @@ impl Membership {
             progress_reported: None,
             usage: UsageReports::default(),
             suspects_reported: None,
+            encryption_reported: None,
         };
         let (holder_thread, threads) = (None, Vec::new());
         let mut membership = Self { shared, holder: holder_thread, threads, etcd, cluster, life };
@@ -236,6 +239,11 @@ impl Membership {
     /// The log of the node's store takes nothing any more: the member says so from now on.
     pub fn log_failed(&self) {
         self.shared.change(|state| state.has_log_failed = true);
+    }
+
+    /// Reports to operators what the node encrypts.
+    pub fn report_encryption(&self, encryption: Encryption) {
+        self.shared.change(|state| state.encryption = Some(encryption));
     }
 
     /// The node decides nothing any more, after [`Event::Fenced`]: its lease may end.

@@ -9,6 +9,7 @@ use plasmon_etcd::LeaseId;
 use super::adoption_wishes::AdoptionWishes;
 use super::event::Event;
 use plasmon_membership::adoption_news::KnownAdoptions;
+use plasmon_membership::encryption::Encryption;
 use plasmon_membership::reports::Reports;
 use plasmon_membership::view::View;
 
@@ -37,6 +38,8 @@ pub(crate) struct State {
     pub(crate) suspects: Option<Vec<Suspect>>,
     /// Whether the log of the node's store has failed.
     pub(crate) has_log_failed: bool,
+    /// What the node encrypts.
+    pub(crate) encryption: Option<Encryption>,
     /// Whether the node, which is fenced, decides nothing any more.
     pub(crate) has_stopped: bool,
     /// What the store says of namespaces.

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use plasmon_cluster::Slot;
-use plasmon_net::tcp::TcpStream;
 use plasmon_pool::message::{SegmentRange, TransferNo};
 
+use crate::links::LaneStream;
 use crate::memory::{BoxedLanding, SharedSource};
 
 /// A lane by its peer and its number.
@@ -14,7 +14,7 @@ pub(crate) type LaneId = (Slot, u8);
 /// What a mover is to do.
 pub(super) enum Job {
     /// Has a lane from now on, over this connection; an earlier one of the id is closed.
-    Lane { id: LaneId, connection: u64, stream: TcpStream },
+    Lane { id: LaneId, connection: u64, stream: LaneStream },
     /// All lanes of a peer end, with what they send.
     EndPeer(Slot),
     /// Sends segments of an object.

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use plasmon_net::segment::{SEGMENT_BYTES_MAX, Segment};
-use plasmon_net::tcp::TcpStream;
 use plasmon_net::transport::{Destination, Destinations, Received, Sent, Source};
 use plasmon_net::{BulkLane, Error, FramedBulk};
 use plasmon_pool::message::TransferNo;
 
 use super::job::{Done, LaneId, Receive, Serve};
 use crate::clock::now_ms;
+use crate::links::LaneStream;
 use crate::memory::BoxedLanding;
 use crate::poll::Interest;
 
@@ -28,7 +28,7 @@ pub(super) struct Lane {
     /// Of the poll.
     number: u64,
     connection: u64,
-    lane: FramedBulk<TcpStream>,
+    lane: FramedBulk<LaneStream>,
     serves: VecDeque<Sending>,
     /// The segment of the first serve that is sent in part.
     current: Option<Segment>,
@@ -87,7 +87,7 @@ impl Sending {
 }
 
 impl Lane {
-    pub(super) fn new(id: LaneId, number: u64, connection: u64, stream: TcpStream) -> Self {
+    pub(super) fn new(id: LaneId, number: u64, connection: u64, stream: LaneStream) -> Self {
         Self {
             id,
             number,
@@ -111,12 +111,17 @@ impl Lane {
         self.connection
     }
 
-    pub(super) fn stream(&self) -> &TcpStream {
+    pub(super) fn stream(&self) -> &LaneStream {
         self.lane.stream()
     }
 
     pub(super) fn is_waiting(&self) -> bool {
         self.is_waiting
+    }
+
+    /// Whether there is something to receive that no event tells of.
+    pub(super) fn has_buffered(&self) -> bool {
+        !self.is_waiting && self.lane.has_buffered()
     }
 
     pub(super) fn close(&mut self) {

@@ -27,15 +27,15 @@ use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use plasmon_cluster::Slot;
-use plasmon_net::tcp::TcpStream;
 use plasmon_pool::message::TransferNo;
 
 use self::job::Job;
 pub(crate) use self::job::{Done, DoneSink, LaneId, Receive, Serve};
 use self::lane::{Lane, Transfers};
-use crate::links::BULK_LANES;
+use crate::links::{BULK_LANES, LaneStream};
 use crate::poll::{Interest, Poll, Waker};
 
 /// The number of the waker in a mover's poll.
@@ -74,7 +74,7 @@ impl Movers {
     }
 
     /// Gives a lane to its mover, over this connection; an earlier one is closed.
-    pub(crate) fn add(&self, id: LaneId, connection: u64, stream: TcpStream) {
+    pub(crate) fn add(&self, id: LaneId, connection: u64, stream: LaneStream) {
         self.give(id, Job::Lane { id, connection, stream });
     }
 
@@ -151,6 +151,8 @@ struct Mover {
     transfers: Transfers,
     /// Lanes that may have something to do.
     due: BTreeSet<LaneId>,
+    /// Lanes that have received more than they have looked at, which no event tells of.
+    buffered: BTreeSet<LaneId>,
     is_over: bool,
     sink: DoneSink,
 }
@@ -169,6 +171,7 @@ impl Mover {
             early: BTreeMap::new(),
             transfers: Transfers::default(),
             due: BTreeSet::new(),
+            buffered: BTreeSet::new(),
             is_over: false,
             sink,
         })
@@ -176,7 +179,8 @@ impl Mover {
 
     fn run(&mut self) {
         while !self.is_over {
-            let ready = match self.poll.wait(None) {
+            let time = (!self.buffered.is_empty()).then_some(Duration::ZERO);
+            let ready = match self.poll.wait(time) {
                 Ok(ready) => ready,
                 Err(error) => return (self.sink)(Done::Failed(error)),
             };
@@ -191,6 +195,7 @@ impl Mover {
                 }
                 self.due.insert(id);
             }
+            self.due.append(&mut self.buffered);
             while let Some(id) = self.due.pop_first() {
                 self.drive(id);
             }
@@ -223,7 +228,7 @@ impl Mover {
         }
     }
 
-    fn add(&mut self, id: LaneId, connection: u64, stream: TcpStream) {
+    fn add(&mut self, id: LaneId, connection: u64, stream: LaneStream) {
         self.interrupt(id);
         let number = self.next_number;
         self.next_number += 1;
@@ -297,6 +302,9 @@ impl Mover {
         let driven = lane.drive(&mut self.transfers, &mut |done| sink(done));
         if let Err(error) = driven {
             return self.end(id, &error.to_string());
+        }
+        if lane.has_buffered() {
+            self.buffered.insert(id);
         }
         if let Some(interest) = lane.new_interest() {
             let changed = self.poll.change(lane.stream(), lane.number(), interest);

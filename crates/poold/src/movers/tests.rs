@@ -7,11 +7,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use plasmon_net::segment::{SEGMENT_BYTES_MAX, Segment};
-use plasmon_net::tcp::TcpListener;
+use plasmon_net::tcp::{TcpListener, TcpStream};
 use plasmon_pool::message::SegmentRange;
 use plasmon_testkit::{TEST_TIMEOUT, pattern};
 
 use super::*;
+use crate::certificates::Certificates;
 use crate::clock::now_ms;
 use crate::memory::{BoxedLanding, Landing, SharedSource, Source};
 
@@ -122,7 +123,12 @@ impl End {
 }
 
 /// Both sides of a connection.
-fn connection(listener: &TcpListener) -> (TcpStream, TcpStream) {
+fn connection(listener: &TcpListener) -> (LaneStream, LaneStream) {
+    let (near, far) = sockets(listener);
+    (LaneStream::plain(near), LaneStream::plain(far))
+}
+
+fn sockets(listener: &TcpListener) -> (TcpStream, TcpStream) {
     let near = TcpStream::connect(listener.address().unwrap()).unwrap();
     let far = loop {
         if let Some((stream, _)) = listener.accept().unwrap() {
@@ -202,6 +208,53 @@ fn content_arrives_whole_in_both_directions_at_once() {
             }
         }
     }
+}
+
+/// Content of an encrypted lane may be here already when its socket shows no event any more.
+#[test]
+fn content_of_encrypted_lanes_arrives_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let read = |name: &str| {
+        let files = crate::certificates::tests::files(folder.path(), "prod", name, 86_400);
+        Certificates::read(files, "prod", name, true).unwrap().0.current()
+    };
+    let (zero, one) = (End::new(1), End::new(1));
+    let listener = TcpListener::bind(([127, 0, 0, 1], 0).into()).unwrap();
+    for lane in 0..BULK_LANES {
+        let (near, far) = sockets(&listener);
+        let near = LaneStream::connect(near, &read("a")).unwrap();
+        zero.movers.add((Slot(1), lane), 1, near);
+        one.movers.add((Slot(0), lane), 1, LaneStream::accept(far, Some(read("b"))));
+    }
+    let large = 40 * SEGMENT_BYTES_MAX as usize + 17;
+    let small = 200;
+    for number in 0..small {
+        accept(&one, Slot(0), TransferNo(number), 1000);
+    }
+    accept(&one, Slot(0), TransferNo(small), large);
+    let content = pattern(1, large);
+    serve(&zero, Slot(1), TransferNo(small), Arc::new(Bytes(content.clone())), all(large));
+    for number in 0..small {
+        let source = Arc::new(Bytes(pattern(number, 1000)));
+        serve(&zero, Slot(1), TransferNo(number), source, all(1000));
+    }
+    let count = small as usize + all(large)[0].count as usize;
+    let mut whole = 0;
+    while whole < count {
+        match one.next() {
+            Done::Arrived { intact, .. } => {
+                assert!(intact);
+                whole += 1;
+            }
+            Done::LaneEnded { id, .. } => panic!("lane {id:?} ended"),
+            _ => {}
+        }
+    }
+    for number in 0..small {
+        let mut memory = refuse(&one, Slot(0), TransferNo(number));
+        assert!(memory.bytes() == pattern(number, 1000));
+    }
+    assert!(refuse(&one, Slot(0), TransferNo(small)).bytes() == content.as_slice());
 }
 
 #[test]

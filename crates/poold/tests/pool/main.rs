@@ -65,6 +65,7 @@ impl Node {
             capacity_bytes: 1 << 30,
             movers: 2,
             suspect_ms: 3_000,
+            certificates: None,
         };
         let mut store = None;
         let pool = Pool::start(settings, identity, |inbox| {

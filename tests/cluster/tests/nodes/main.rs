@@ -8,6 +8,7 @@ mod deletes;
 mod disk;
 mod drain;
 mod durable;
+mod encrypted;
 mod etcd_members;
 mod faults;
 mod homed;

@@ -12,7 +12,7 @@ use plasmon_cluster::{Map, Member, Slot};
 use plasmon_etcd::{Client, Options};
 use plasmon_net::frame::{self, Class, FIRST_SEQUENCE, FrameInfo, Kind};
 use plasmon_net::handshake::{
-    Cluster, Lane, Local, NodeIdentity, Peer, ProtocolRange, Purpose, Token,
+    Cluster, Encryption, KnownPeers, Lane, Local, NodeIdentity, Peer, ProtocolRange, Purpose, Token,
 };
 use plasmon_net::{Error, Greeting, tcp};
 use plasmon_testkit::{Etcd, TEST_TIMEOUT, readable};
@@ -73,7 +73,9 @@ impl Knowledge {
         };
         let protocols = ProtocolRange::new(member.protocol.min, member.protocol.max).unwrap();
         let cluster = Cluster::new(&self.cluster, self.cluster_id).unwrap();
-        Local { cluster, node, protocols, token: Token::new(&self.secret).unwrap() }
+        let token = Token::new(&self.secret).unwrap();
+        let (encryption, peers) = (Encryption::Nothing, KnownPeers::default());
+        Local { cluster, node, protocols, token, encryption, peers }
     }
 }
 

@@ -276,6 +276,7 @@ mod tests {
             addresses: Vec::new(),
             left: None,
             unreached: Vec::new(),
+            encryption: None,
         }
     }
 

@@ -149,6 +149,7 @@ mod tests {
             addresses: Vec::new(),
             left: None,
             unreached: Vec::new(),
+            encryption: None,
         }
     }
 

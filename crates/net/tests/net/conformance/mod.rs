@@ -11,7 +11,9 @@ pub(crate) mod hostile;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use plasmon_net::handshake::{Cluster, Local, NodeIdentity, ProtocolRange, Token};
+use plasmon_net::handshake::{
+    Cluster, Encryption, KnownPeers, Local, NodeIdentity, ProtocolRange, Token,
+};
 use plasmon_net::{FramedBulk, FramedControl, Stream};
 use plasmon_testkit::Random;
 
@@ -55,6 +57,8 @@ pub(crate) fn local(node: u8, change: impl FnOnce(&mut Local)) -> Arc<Local> {
         node: identity,
         protocols: ProtocolRange::new(1, 3).unwrap(),
         token: Token::new(b"the token of a pool").unwrap(),
+        encryption: Encryption::Nothing,
+        peers: KnownPeers::default(),
     };
     change(&mut local);
     Arc::new(local)
