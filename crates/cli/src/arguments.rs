@@ -13,7 +13,8 @@ use plasmon_proto::limits::COPIES_MAX;
 use plasmon_proto::{Name, Policy};
 
 pub(crate) use self::pool::{
-    Pool, PoolAddress, PoolChild, PoolDev, PoolDrain, PoolForget, PoolNode, PoolUndrain, PoolVerify,
+    Pool, PoolAddress, PoolChild, PoolDev, PoolDrain, PoolForget, PoolInitCerts, PoolNode,
+    PoolUndrain, PoolVerify,
 };
 pub(crate) use self::spark::{Shuffle, ShufflePool, Spark, SparkDoctor, SparkSubmit};
 use crate::failure::usage;

@@ -11,6 +11,9 @@ use crate::completion;
 /// The most nodes of a pool on one machine.
 const DEV_NODES_MAX: u32 = 16;
 
+/// The most days that a certificate is valid: those of its authority.
+const CERTIFICATE_DAYS_MAX: u32 = 3650;
+
 /// The commands of `pool`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Pool {
@@ -55,6 +58,12 @@ pub(crate) enum Pool {
     /// objects have fewer copies than they shall, cannot be reached or are lost, when copies are
     /// not where they shall be, or when not everything could be compared.
     Verify(PoolVerify),
+    /// Make the certificates that the nodes of a pool encrypt with and know each other by.
+    ///
+    /// The folder gets an authority of the pool, once, and a folder for each node with what is to
+    /// be copied to its machine. Called again it makes certificates for further nodes, new ones for
+    /// those that it is given again, and the list of those that are revoked.
+    InitCerts(PoolInitCerts),
     /// Run a program that is ended with the command that started it.
     #[command(hide = true)]
     Child(PoolChild),
@@ -79,6 +88,22 @@ pub(crate) struct PoolNode {
     /// etcd).
     #[arg(long, value_name = "FILE")]
     pub(crate) pool_token_file: Option<PathBuf>,
+    /// The certificate of this node (see `plasmon pool init-certs`): messages between nodes are
+    /// encrypted. It takes --pool-tls-key and --pool-tls-ca.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) pool_tls_cert: Option<PathBuf>,
+    /// The key of the certificate.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) pool_tls_key: Option<PathBuf>,
+    /// The certificate of the authority that signs those of all nodes.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) pool_tls_ca: Option<PathBuf>,
+    /// The list of certificates that are revoked.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) pool_tls_crl: Option<PathBuf>,
+    /// Encrypt the content of objects between nodes, too.
+    #[arg(long)]
+    pub(crate) pool_encrypt_data: bool,
     /// The folder in which this node keeps its identity (default: below ~/.local/state).
     #[arg(long, value_name = "DIR")]
     pub(crate) pool_folder: Option<PathBuf>,
@@ -111,6 +136,11 @@ impl PoolNode {
             ("node_name", self.name.clone()),
             ("pool_listen", self.pool_listen.clone()),
             ("pool_token_file", path(&self.pool_token_file)),
+            ("pool_tls_cert", path(&self.pool_tls_cert)),
+            ("pool_tls_key", path(&self.pool_tls_key)),
+            ("pool_tls_ca", path(&self.pool_tls_ca)),
+            ("pool_tls_crl", path(&self.pool_tls_crl)),
+            ("pool_encrypt_data", self.pool_encrypt_data.then(|| "true".to_owned())),
             ("pool_folder", path(&self.pool_folder)),
             ("pool_zone", self.pool_zone.clone()),
             ("pool_weight", number(self.pool_weight)),
@@ -218,6 +248,29 @@ fn seconds(text: &str) -> Result<f64, String> {
         text.parse().map_err(|_| format!("\"{text}\" is not a number of seconds"))?;
     let time = Duration::try_from_secs_f64(seconds);
     time.map(|_| seconds).map_err(|_| format!("\"{text}\" is not a time"))
+}
+
+/// Arguments of `pool init-certs`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct PoolInitCerts {
+    /// The folder. Its `ca.key` signs for every node: keep it off the machines of the pool.
+    #[arg(value_name = "DIR")]
+    pub(crate) folder: PathBuf,
+    /// The name of the pool, or its address as for `start`.
+    #[arg(long, value_name = "NAME", default_value = "default")]
+    pub(crate) cluster: String,
+    /// The names of nodes that get a new certificate, as for `start --name`.
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(crate) node: Vec<String>,
+    /// How many days the new certificates are valid.
+    #[arg(
+        long, value_name = "N", default_value_t = 365,
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(CERTIFICATE_DAYS_MAX)),
+    )]
+    pub(crate) days: u32,
+    /// The names of nodes whose certificates, all that were made so far, are not valid any more.
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(crate) revoke: Vec<String>,
 }
 
 /// Arguments of `pool child`.

@@ -116,6 +116,52 @@ fn start_takes_the_settings_of_a_node_as_flags() {
     assert!(message.contains("missing") && message.contains("pool_token_file"), "{message}");
     let message = fails(command(&fixture, &start).args(["--pool-listen", "0.0.0.0:1"]));
     assert!(message.contains("pool_listen"), "{message}");
+    let message = fails(command(&fixture, &start).args(["--pool-tls-cert", "missing"]));
+    assert!(message.contains("pool_tls_key"), "{message}");
+    let message = fails(command(&fixture, &start).arg("--pool-encrypt-data"));
+    assert!(message.contains("pool_encrypt_data"), "{message}");
+    let certificates = ["--pool-tls-cert", "token", "--pool-tls-key", "token"];
+    let all = command(&fixture, &start).args(certificates).args(["--pool-tls-ca", "gone"]).output();
+    let message = text(&all.unwrap().stderr);
+    assert!(message.contains("pool_tls_ca") && message.contains("gone"), "{message}");
+}
+
+#[test]
+fn certificates_are_made_once_renewed_and_revoked() {
+    let fixture = fixture();
+    let init = ["pool", "init-certs", "certs", "--cluster", "prod"];
+    let run = |more: &[&str]| fixture.json(&[&init[..], more].concat());
+    let made = run(&["--node", "a,b", "--days", "10"]);
+    assert_eq!((&made["authority_made"], &made["cluster"]), (&true.into(), &"prod".into()));
+    let mode = |file: &str| fs::metadata(fixture.path(file)).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode("certs/ca.key"), mode("certs/nodes/b/key.pem")), (0o600, 0o600));
+    let authority = fs::read(fixture.path("certs/ca.pem")).unwrap();
+    let again = run(&["--node", "c", "--node", "a", "--revoke", "a"]);
+    assert_eq!(again["authority_made"], false);
+    let renewed = |node: usize| again["nodes"][node]["renewed"].clone();
+    assert_eq!((renewed(0), renewed(1)), (false.into(), true.into()));
+    assert_eq!(again["revoked"][0]["certificates"], 1, "not the one that is made after that");
+    assert_eq!(fs::read(fixture.path("certs/ca.pem")).unwrap(), authority);
+    let list = fs::read(fixture.path("certs/revoked.crl")).unwrap();
+    for node in ["a", "b", "c"] {
+        let folder = fixture.path("certs/nodes").join(node);
+        assert_eq!(fs::read(folder.join("revoked.crl")).unwrap(), list);
+        assert_eq!(fs::read(folder.join("ca.pem")).unwrap(), authority);
+    }
+    let said = fixture.good(&[&init[..], &["--node", "d"]].concat());
+    assert!(said.contains("node d: made") && said.contains("copy certs/nodes/d"), "{said}");
+    for (more, words) in
+        [(&["--revoke", "x"][..], "node x"), (&["--node", "a/b"], "\"a/b\" is not a name")]
+    {
+        let message = fails(&mut fixture.command(&[&init[..], more].concat()));
+        assert!(message.contains(words), "{message}");
+    }
+    let other = ["pool", "init-certs", "certs", "--cluster", "test", "--node", "a"];
+    let message = fails(&mut fixture.command(&other));
+    assert!(message.contains("is not that of pool test"), "{message}");
+    let unnamed = ["pool", "init-certs", "certs", "--cluster", "a b"];
+    let message = fails(&mut fixture.command(&unnamed));
+    assert!(message.contains("is not the name of a pool"), "{message}");
 }
 
 #[test]

@@ -10,6 +10,7 @@ use plasmon_proto::ClusterAddress;
 use serde_json::{Value, json};
 
 use super::clock::clock_check;
+use super::encryption::encryption_check;
 use super::ports;
 use super::program::program;
 use super::status::unreached_text;
@@ -56,6 +57,7 @@ pub(crate) fn checks(cluster: &str, listen: Option<&str>) -> Vec<Check> {
     let hosts = asked.iter().filter(|(_, member)| member.is_ok()).map(|(host, _)| host.as_str());
     if let Some(found) = hosts.take(1).find_map(|host| look(host, &address.name)) {
         checks.push(reach_check(&found));
+        checks.push(encryption_check(&found.nodes()));
         checks.extend(found.map.as_deref().map(ports::checks).unwrap_or_default());
     }
     checks.push(clock_check());

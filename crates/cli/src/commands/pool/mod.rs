@@ -10,6 +10,7 @@
 //!                                │
 //!   status, nodes ───────────────┴──► reach: the pool in its etcd; no node is asked
 //!   where, verify ──► the pool daemon of the running store
+//!   init_certs ──► a folder
 //! ```
 
 mod checks;
@@ -18,8 +19,10 @@ mod clock;
 mod contents;
 mod dev;
 mod drain;
+mod encryption;
 mod etcd;
 mod forget;
+mod init_certs;
 mod joining;
 mod membership;
 mod names;
@@ -64,6 +67,7 @@ pub(super) fn run(arguments: &Arguments, command: &Pool, output: &Output) -> Res
             drain::undrain(&mut Reach::find(arguments, &order.pool)?, order, output)
         }
         Pool::Verify(verify) => verify::verify(&connection::connect(arguments)?, verify, output),
+        Pool::InitCerts(certs) => init_certs::init_certs(certs, output),
         Pool::Child(child) => child::become_child(child),
     }
 }

@@ -3,22 +3,38 @@
 use anyhow::Result;
 use plasmon_proto::pool_admin::PoolStatus;
 
+use super::encryption::{Encryption, now_seconds};
 use super::reach::Reach;
+use crate::commands::check::Verdict;
 use crate::output::{Output, Paint, count};
 
 /// Prints it.
 pub(super) fn status(pool: &mut Reach, output: &Output) -> Result<()> {
-    let status = pool.look()?.status();
+    let found = pool.look()?;
+    let (status, nodes) = (found.status(), found.nodes());
+    let encryption = Encryption::of(&nodes);
     let mut document = serde_json::to_value(&status)?;
     document["cluster"] = pool.address.to_string().into();
+    document["encryption"] = encryption.document(now_seconds());
     output.value(&document, || {
         let address = pool.address.to_string();
-        let lines = rows(&address, &status).into_iter().map(|(key, text, paint)| {
+        let rows = rows(&address, &status).into_iter().chain([encryption_row(&encryption)]);
+        let lines = rows.map(|(key, text, paint)| {
             let text = paint.map_or_else(|| text.clone(), |paint| output.paint(paint, &text));
             format!("{}  {text}", output.paint(Paint::Strong, &format!("{key:<7}")))
         });
         lines.collect::<Vec<_>>().join("\n")
     })
+}
+
+fn encryption_row(encryption: &Encryption<'_>) -> (&'static str, String, Option<Paint>) {
+    let (verdict, text) = encryption.text(now_seconds());
+    let paint = match verdict {
+        Verdict::Good => None,
+        Verdict::Note => Some(Paint::Note),
+        Verdict::Bad => Some(Paint::Bad),
+    };
+    ("encrypt", text, paint)
 }
 
 fn rows(address: &str, status: &PoolStatus) -> Vec<(&'static str, String, Option<Paint>)> {
