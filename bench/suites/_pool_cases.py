@@ -20,6 +20,8 @@ POOL, STORE, TCP, REDIS, IPERF = "plasmon-pool", "plasmon-store", "limits", "red
 MEMCACHED, RAY, VINEYARD, MOONCAKE = "memcached", "ray", "vineyard", "mooncake"
 #: The pool and its limits on machines of their own: namespaces, and veth between them.
 VETH_POOL, VETH_IPERF = "plasmon-pool-veth", "iperf3-veth"
+#: The pool whose nodes encrypt all that they say to each other.
+TLS_POOL = "plasmon-pool-tls"
 
 #: Of each node. What moves to a node at one time is at most a quarter of it. The store without a
 #: pool has as much.
@@ -39,6 +41,7 @@ SIDES = (
     Side(VINEYARD, "Python", ("-m", "bench.rivals.vineyard.migration"), "vineyard", RIVAL_START),
     Side(MOONCAKE, "Python", ("-m", "bench.rivals.mooncake.worker"), "mooncake", RIVAL_START),
     Side(VETH_POOL, "Rust", ("pool",), "native", {**START, **MACHINES}, rests=False),
+    Side(TLS_POOL, "Rust", ("pool",), "native", {**START, "encrypted": True}, rests=False),
     Side(VETH_IPERF, "-", ("-m", "bench.rivals.iperf.worker"), "iperf", MACHINES),
     *columns.SIDES,
 )
@@ -150,6 +153,7 @@ FETCHES = (
         "first get of 256 MiB from another node",
         (
             *_streams(1),
+            _entry(TLS_POOL, "fetch", f"{FETCH}; encrypted", object_bytes=STREAM_BYTES, count=3),
             _entry(TCP, "fetch", BARE, "tcp", object_bytes=STREAM_BYTES, count=3),
             _entry(REDIS, "fetch", GET, object_bytes=STREAM_BYTES, count=2),
             *_stores(STREAM_BYTES, 2),

@@ -43,6 +43,7 @@ from bench.suites._pool_cases import (
     STREAM_BYTES,
     STREAMS,
     TCP,
+    TLS_POOL,
     VETH,
     VETH_IPERF,
     VETH_POOL,
@@ -209,6 +210,19 @@ FIGURES = (
         "processor time for each GB of first gets of 256 MiB, all processes of the pool together",
         "s",
         ProcessorTime("stream", POOL, STREAM_BYTES),
+    ),
+    _figure(
+        "tls_stream_vs_plain",
+        "bandwidth of a first get of 256 MiB that is encrypted over that of one that is not",
+        "x",
+        Ratio("stream", POOL, TLS_POOL),
+        at_least(0.5),
+    ),
+    _figure(
+        "tls_cpu_s_per_gb",
+        "processor time for each GB of such gets, all processes of the pool together",
+        "s",
+        ProcessorTime("stream", TLS_POOL, STREAM_BYTES),
     ),
     _figure(
         "second_get_ns",

@@ -23,7 +23,7 @@ TARGETS = {
     "put_free_1kib_round_trips": "<= 5", "two_copies_ratio": "<= 2.2", "read_failover_ms": "<= 200",
     "commit_failover_ms": "<= 4500", "local_get_with_agent_ratio": "<= 1.05",
     "local_put_with_agent_ratio": "<= 1.05", "poold_idle_mb": "<= 20",
-    "column_share_ratio": "<= 1.3",
+    "column_share_ratio": "<= 1.3", "tls_stream_vs_plain": ">= 0.5",
 }  # fmt: skip
 
 

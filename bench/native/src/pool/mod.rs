@@ -48,6 +48,9 @@ pub(crate) enum PoolRequest {
         capacity_bytes: u64,
         /// What the nodes run on, one on each; without them all are on loopback.
         machines: Option<Machines>,
+        /// Whether nodes encrypt all that they say to each other.
+        #[serde(default)]
+        encrypted: bool,
     },
     Stop {},
     /// The first get, on the second node, of objects that the first one put.
@@ -120,8 +123,8 @@ impl Side {
             Request::Pool(request) => request,
         };
         match request {
-            PoolRequest::Start { directory, capacity_bytes, machines } => {
-                self.start(&Place { directory, capacity_bytes, machines })
+            PoolRequest::Start { directory, capacity_bytes, machines, encrypted } => {
+                self.start(&Place { directory, capacity_bytes, machines, encrypted })
             }
             PoolRequest::Stop {} => {
                 self.stop();

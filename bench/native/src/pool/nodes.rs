@@ -5,9 +5,10 @@ use std::fs::{self, File};
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
+use plasmon_certs::{Folder, Node as CertifiedNode, Subject};
 use plasmon_client::{Client, Code, ConnectOptions, Name, PutOptions};
 use plasmon_cluster::{Map, Slot};
 use plasmon_etcd::{Client as Etcd, Options};
@@ -26,6 +27,22 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(40);
 const START_WITHIN: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(2);
 
+/// How long the certificates of a measurement are valid.
+const VALID_SECONDS: u64 = 86_400;
+
+/// Makes a certificate for a node; the flags that its daemon takes for it.
+fn certificate(folder: &Path, name: &str) -> Result<Vec<String>> {
+    let now = UNIX_EPOCH.elapsed()?.as_secs();
+    let mut authority = Folder::open(folder, "default", now)?;
+    let uri = format!("plasmon://default/{name}");
+    let node = CertifiedNode { subject: Subject { name, uri: &uri }, seconds: VALID_SECONDS };
+    let made = authority.issue(&node, now)?;
+    let flag =
+        |flag: &str, file: &str| format!("--pool-tls-{flag}={}", made.folder.join(file).display());
+    let encrypts = "--pool-encrypt-data=true".to_owned();
+    Ok(vec![flag("cert", "cert.pem"), flag("key", "key.pem"), flag("ca", "ca.pem"), encrypts])
+}
+
 /// What a node needs that may not be installed.
 pub(super) fn missing_program() -> Option<String> {
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -42,6 +59,8 @@ pub(super) struct Place {
     pub(super) capacity_bytes: u64,
     /// One for each node; without them all are on loopback.
     pub(super) machines: Option<Machines>,
+    /// Whether the nodes encrypt all that they say to each other.
+    pub(super) encrypted: bool,
 }
 
 /// A pool. It ends with the value.
@@ -166,6 +185,9 @@ impl Nodes {
         command.args(["--capacity-bytes", &capacity_bytes, "--node-name", &name]);
         command.args(["--cluster", &format!("etcd://{}", self.endpoint)]);
         command.arg("--pool-folder").arg(folder.join("pool"));
+        if place.encrypted {
+            command.args(certificate(&place.directory.join("certs"), &name)?);
+        }
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         let daemon = command.spawn().context("starting a daemon")?;
         let options = ConnectOptions {
