@@ -336,6 +336,7 @@ fn start() -> Option<World> {
             capacity_bytes: 1 << 30,
             suspect_ms: 0,
             movers: 1,
+            certificates: None,
         };
         let node = Pool::start(settings, identity, |inbox| {
             let double = Double::new(inbox, boot);

@@ -1,5 +1,6 @@
 //! A store with a few clients, driven by fuzzed bytes: what they do, and what is true afterwards.
 
+mod client;
 mod durable_puts;
 mod growing;
 mod log;
@@ -21,6 +22,7 @@ use plasmon_testkit::directory::{TestDirectory, overlap};
 use crate::Input;
 use crate::requests::{self, IDS, id, parts, traits};
 
+use self::client::Client;
 use self::log::Log;
 use self::work::Work;
 
@@ -31,21 +33,6 @@ const PAGE_BYTES: u64 = 4096;
 const PIECES_MAX: usize = 10_000;
 /// Longer than the store waits before it looks again for pins that it found.
 const LOOK_MS: u64 = 1_000;
-
-#[derive(Debug, Default)]
-struct Client {
-    /// Memory leased to it, without what it put there.
-    leases: Vec<Range>,
-    /// Memory of objects that it creates by the socket.
-    creations: BTreeMap<ObjectId, Range>,
-    /// Requests that are not answered yet, with the object that they are about.
-    requests: BTreeMap<u64, Option<ObjectId>>,
-    /// How much memory was asked for by growths that are not answered yet.
-    growths: BTreeMap<u64, u64>,
-    pins: Vec<u64>,
-    serials: Vec<u64>,
-    position: u64,
-}
 
 /// The store and everything around it.
 #[derive(Debug)]
