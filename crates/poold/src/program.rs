@@ -199,6 +199,7 @@ fn is_signalled(over: &Receiver<Over>, time: Duration) -> bool {
 fn settings_of(
     arguments: &Arguments,
     connection: &StoreConnection,
+    certificates: Option<Certificates>,
 ) -> Result<(Settings, Identity), Error> {
     let etcd = Options::new(arguments.cluster.hosts.clone());
     let folder = match &arguments.pool_folder {
@@ -207,8 +208,6 @@ fn settings_of(
     };
     let identity = Identity::open(&folder, &arguments.node_name)?;
     let token = token(arguments, &etcd)?;
-    // Looks at the files as long as this node takes part.
-    let (certificates, _watch) = certificates_of(arguments)?.unzip();
     let (listen, addresses) = addresses(arguments)
         .map_err(|source| Error::System { doing: "finding the address of this node", source })?;
     let settings = Settings {
@@ -241,7 +240,9 @@ fn take_part(
     sender: &Sender<Over>,
     over: &Receiver<Over>,
 ) -> Result<Over, Error> {
-    let (settings, identity) = settings_of(arguments, connection)?;
+    // The watch looks at the files for as long as this node takes part.
+    let (certificates, _watch) = certificates_of(arguments)?.unzip();
+    let (settings, identity) = settings_of(arguments, connection, certificates)?;
     let ended = {
         let sender = sender.clone();
         // It fails after the end of the main thread.
