@@ -160,6 +160,9 @@ fn a_put_that_the_pool_may_have_accepted_is_not_put_again_by_itself() {
         });
         assert_eq!(error.code(), Code::Disconnected, "{error}");
         assert!(error.to_string().contains("whether the pool has accepted"), "{error}");
+        // The next store takes the same socket, which this one serves until it has ended.
+        let daemon = process(client.status().unwrap().pid);
         client.shutdown().unwrap();
+        assert!(ends(&daemon));
     }
 }
