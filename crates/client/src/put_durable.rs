@@ -1,12 +1,13 @@
 //! Puts of many durable objects: the log takes them with one sync for many.
 //!
 //! ```text
-//! small: create, create, ... ─► answers ─► copy, copy, ... ─► seal, seal, ... ─► answers
-//! large: (create ─► answer ─► copy ─► seal) for each ─► answers
+//! leased: (copy ─► put) for each ─► answers
+//! small:  create, create, ... ─► answers ─► copy, copy, ... ─► seal, seal, ... ─► answers
+//! large:  (create ─► answer ─► copy ─► seal) for each ─► answers
 //! ```
 //!
-//! The memory of large ones is asked for one after the other, when what was sealed before may have
-//! left it already.
+//! Leased are those that one request puts ([`crate::put_small`]). The memory of large ones is asked
+//! for one after the other, when what was sealed before may have left it already.
 
 use plasmon_proto::message::{PendingObject, Reply, Request};
 use plasmon_proto::object::Level;
@@ -19,6 +20,7 @@ use crate::options::PutOptions;
 use crate::payload::{Payload, Plan};
 use crate::process::Process;
 use crate::put::PUTTING;
+use crate::put_small::SmallPut;
 use crate::session::Session;
 
 /// Seals that are on their way at once, with the memory of their objects.
@@ -53,7 +55,12 @@ impl Process {
     ) -> Result<Vec<ObjectId>> {
         let mut ids = Vec::with_capacity(objects.len());
         for piece in objects.chunks(SEALS_AT_ONCE) {
-            let (begun, mut outcome) = if is_small(session, piece, options) {
+            let is_small = is_small(session, piece, options);
+            if is_small && self.is_leased(session, piece, options)? {
+                self.put_leased(session, piece, options, &mut ids)?;
+                continue;
+            }
+            let (begun, mut outcome) = if is_small {
                 self.begin_together(session, piece, options)
             } else {
                 self.begin_each(session, piece, options)
@@ -67,6 +74,72 @@ impl Process {
             outcome?;
         }
         Ok(ids)
+    }
+
+    /// Whether all of some objects are put by one request each, from leased memory. Those of chosen
+    /// ids are not: where one is refused, those behind it must not be there.
+    fn is_leased(
+        &self,
+        session: &Session,
+        objects: &[Many<'_>],
+        options: &PutOptions,
+    ) -> Result<bool> {
+        let largest = objects.iter().map(|(_, data)| data.len() as u64).max().unwrap_or(0);
+        let plan = Plan::new(PUTTING, largest, options)?;
+        let is_new = |(chosen, _): &Many<'_>| chosen.is_none();
+        Ok(self.is_small_durable(session, &plan, options.strict) && objects.iter().all(is_new))
+    }
+
+    /// Puts such objects. Where there is no memory for the next one, those before it are awaited:
+    /// once the log has them, they may give way.
+    fn put_leased(
+        &self,
+        session: &Session,
+        objects: &[Many<'_>],
+        options: &PutOptions,
+        ids: &mut Vec<ObjectId>,
+    ) -> Result<()> {
+        let mut left = objects;
+        while !left.is_empty() {
+            let (begun, begin) = self.begin_leased(session, left, options);
+            let count = begun.len();
+            let mut outcome = Ok(());
+            // Every answer is taken, also after an error.
+            for put in begun {
+                match self.end_small(session, put) {
+                    Ok(id) => ids.push(id),
+                    Err(error) => outcome = outcome.and(Err(error)),
+                }
+            }
+            outcome?;
+            match begin {
+                Err(error) if error.code() == Code::StoreFull && count > 0 => {}
+                begin => begin?,
+            }
+            left = &left[count..];
+        }
+        Ok(())
+    }
+
+    /// Begins the puts of such objects; those before the first error.
+    fn begin_leased(
+        &self,
+        session: &Session,
+        objects: &[Many<'_>],
+        options: &PutOptions,
+    ) -> (Vec<SmallPut>, Result<()>) {
+        let mut begun = Vec::with_capacity(objects.len());
+        for (_, data) in objects {
+            let put = Plan::new(PUTTING, data.len() as u64, options).and_then(|plan| {
+                let parts = [*data];
+                self.begin_small(session, &plan, payload_of(&parts, &plan, options))
+            });
+            match put {
+                Ok(put) => begun.push(put),
+                Err(error) => return (begun, Err(error)),
+            }
+        }
+        (begun, Ok(()))
     }
 
     /// Begins the seals of objects, each of which is created alone; those before the first error.

@@ -74,6 +74,30 @@ fn a_put_of_many_ends_with_its_first_refusal() {
     assert_eq!(client.status().unwrap().creating, 0);
 }
 
+/// Each is put by one request from leased memory, of which there is less than all of them take.
+#[test]
+fn many_small_objects_may_take_more_than_the_memory_of_the_store() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = store(&folder);
+    let client = node.connect();
+    let contents: Vec<_> =
+        (0..600).map(|number| pattern(number, 1 + (number as usize * 911) % 60_000)).collect();
+    let many: Vec<_> = contents.iter().map(|data| (None, &data[..])).collect();
+    let options = PutOptions { metadata: vec![3; 5], ..durable() };
+    let ids = client.put_many(&many, &options).unwrap();
+    assert_eq!(client.status().unwrap().creating, 0);
+    let check = |client: &Client| {
+        for (id, data) in ids.iter().zip(&contents) {
+            let found = client.get_existing(id).unwrap();
+            assert!(found.data() == &data[..] && found.metadata() == [3; 5], "{id}");
+        }
+    };
+    check(&client);
+    drop(client);
+    node.start_anew();
+    check(&node.connect());
+}
+
 #[test]
 fn a_store_without_a_log_refuses_before_a_byte_is_copied() {
     let node = TestStore::new(16 * MIB);
