@@ -30,11 +30,11 @@ demo-durable: setup ## [ARGUMENTS="--json"]: three nodes are switched off and on
 	@scripts/setup.sh etcd
 	@$(PYTHON) -m scripts.demo_durable $(ARGUMENTS)
 
-test: setup ## every test; ends with the counts
+test: setup check ## every test, after the checks; ends with the counts
 	@scripts/setup.sh languages
 	@scripts/setup.sh etcd
 	@scripts/spark.sh environments
-	@$(PYTHON) scripts/test.py all
+	@$(PYTHON) scripts/test.py rest
 
 spark: ## [PREFIX=env]: the jar for Spark's shuffle, into an environment; docs/guides/spark.md
 	@scripts/setup.sh languages

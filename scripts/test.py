@@ -3,6 +3,7 @@
 
     test.py all              everything
     test.py check            format, lints, types, rules, licences and the quick tests
+    test.py rest             what check leaves
     test.py NAME...          some suites; --list names them
 
 A suite of lane 0 runs alone. The others run two at a time, each lane in its order: tests of
@@ -98,47 +99,57 @@ def excluded(names: list[str]) -> list[str]:
     return [argument for name in names for argument in ("--exclude", name)]
 
 
-EXCLUDED = excluded(NOT_IN_WORKSPACE_SUITE)
-PURE = [
-    argument
-    for name in ("proto", "store", "cluster", "spill", "log", "plo")
-    for argument in ("-p", f"plasmon-{name}")
-]
-
-TIDY = Suite("tidy", "the rules of the repository", cargo("run", "-q", "-p", "xtask", "--", "tidy"))
-LICENCES = Suite(
-    "licences", "what is linked in may be", cargo("run", "-q", "-p", "xtask", "--", "licences")
-)
+#: Whose tests are quick and a part of the checks.
+PURE = ["xtask", *(f"plasmon-{name}" for name in "proto store cluster spill log plo".split())]
+#: What the other suites of the workspace do not run again.
+OTHER = excluded([*NOT_IN_WORKSPACE_SUITE, *PURE])
+#: Its tests start many processes and mostly wait, so they are beside the others.
+COMMAND = "plasmon-cli"
 
 CHECKS = [
-    TIDY,
+    Suite("tidy", "the rules of the repository", cargo("run", "-q", "-p", "xtask", "--", "tidy")),
     Suite("format", "rustfmt and ruff leave nothing to do", ["scripts/check-format.sh"]),
     Suite("lints", "clippy and ruff", ["scripts/check-lints.sh"]),
     Suite("types", "mypy, strictly", [str(BIN / "mypy")]),
-    LICENCES,
-    Suite("quick", "the pure crates", cargo("test", "-q", "-p", "xtask", *PURE)),
+    Suite(
+        "licences", "what is linked in may be", cargo("run", "-q", "-p", "xtask", "--", "licences")
+    ),
+    Suite(
+        "quick",
+        "the pure crates",
+        cargo("test", "-q", *(argument for name in PURE for argument in ("-p", name))),
+    ),
     Suite("aarch64", "the node's crates compile for AArch64", ["scripts/aarch64.sh", "check"]),
 ]
 
-TESTS = [
-    TIDY,
+REST = [
     Suite(
         "compile",
-        "the tests of every crate",
-        cargo("test", "-q", "--no-run", "--workspace", *EXCLUDED),
+        "the tests of every other crate",
+        cargo("test", "-q", "--no-run", "--workspace", *OTHER),
     ),
     Suite(
         "rust",
-        "every crate, with the stress test of several processes",
+        "every other crate, with the stress test of several processes",
         cargo(
-            "test", "-q", "--no-fail-fast", "--workspace", *EXCLUDED, *excluded(NODES), "--tests"
+            *("test", "-q", "--no-fail-fast", "--workspace"),
+            *(*OTHER, *excluded([*NODES, COMMAND]), "--tests"),
         ),
         lane=1,
     ),
     Suite(
         "nodes",
         "whole nodes of a pool, killed and cut off, and the same from seeds",
-        cargo("test", "-q", "--no-fail-fast", "--workspace", *EXCLUDED, "--test", "nodes"),
+        cargo("test", "-q", "--no-fail-fast", "--workspace", *OTHER, "--test", "nodes"),
+        lane=2,
+    ),
+    Suite(
+        "command",
+        "the command",
+        cargo(
+            *("test", "-q", "--no-fail-fast", "--workspace", *OTHER),
+            *("--bin", "plasmon", "--test", "command"),
+        ),
         lane=2,
     ),
     Suite(
@@ -150,13 +161,13 @@ TESTS = [
             "CARGO_TARGET_DIR": "target/loom",
             "CARGO_PROFILE_RELEASE_LTO": "off",
         },
-        lane=2,
+        lane=1,
     ),
     # These link libraries that another build, with other features, may be writing just then.
     Suite(
         "doctests",
         "the examples in the documentation of every crate",
-        cargo("test", "-q", "--no-fail-fast", "--workspace", *EXCLUDED, "--doc"),
+        cargo("test", "-q", "--no-fail-fast", "--workspace", *OTHER, "--doc"),
     ),
     Suite(
         "emulated",
@@ -169,7 +180,6 @@ TESTS = [
         "the same under AddressSanitizer, with leaks and undefined behaviour",
         ["scripts/sanitize.sh", "address"],
     ),
-    LICENCES,
     Suite(
         "python",
         "the package, plasmon.plasma, the examples, the harnesses",
@@ -212,7 +222,7 @@ TESTS = [
         "pyarrow",
         "pyarrow 11's own tests of its serialization, over ours",
         python("scripts/pyarrow_tests.py"),
-        lane=2,
+        lane=1,
     ),
     Suite(
         "pickle", "CPython's own tests of pickle, over ours", ["scripts/pickle_tests.py"], lane=2
@@ -421,10 +431,10 @@ def run_all(suites: list[Suite]) -> int:
 
 def main() -> int:
     """Runs what the arguments name."""
-    known = {suite.name: suite for suite in CHECKS + TESTS + EXTRAS}
-    groups = {"all": TESTS, "check": CHECKS}
+    known = {suite.name: suite for suite in CHECKS + REST + EXTRAS}
+    groups = {"all": CHECKS + REST, "check": CHECKS, "rest": REST}
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("names", nargs="*", metavar="NAME", help="all, check, or suites")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="all, check, rest, or suites")
     parser.add_argument("--list", action="store_true", help="name the suites")
     arguments = parser.parse_args()
     if arguments.list:
