@@ -24,11 +24,11 @@ use super::store::Outcome;
 use super::world::{Act, What, World};
 
 /// Seeds that the test runs, and at most so many to find a broken rule.
-const SEEDS: u64 = 300;
+const SEEDS: u64 = 200;
 const MUTATION_SEEDS: u64 = 300;
 const DRAIN_SEEDS: u64 = 75;
 const CUT_SEEDS: u64 = 75;
-const LOG_SEEDS: u64 = 75;
+const LOG_SEEDS: u64 = 40;
 
 /// Threads that run seeds.
 const THREADS: usize = 2;
