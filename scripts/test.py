@@ -100,7 +100,10 @@ def excluded(names: list[str]) -> list[str]:
 
 
 #: Whose tests are quick and a part of the checks.
-PURE = ["xtask", *(f"plasmon-{name}" for name in "proto store cluster spill log plo".split())]
+PURE = [
+    "xtask",
+    *(f"plasmon-{name}" for name in ("proto", "store", "cluster", "spill", "log", "plo")),
+]
 #: What the other suites of the workspace do not run again.
 OTHER = excluded([*NOT_IN_WORKSPACE_SUITE, *PURE])
 #: Its tests start many processes and mostly wait, so they are beside the others.
