@@ -164,7 +164,7 @@ REST = [
             "CARGO_TARGET_DIR": "target/loom",
             "CARGO_PROFILE_RELEASE_LTO": "off",
         },
-        lane=1,
+        lane=2,
     ),
     # These link libraries that another build, with other features, may be writing just then.
     Suite(
