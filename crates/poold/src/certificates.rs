@@ -275,11 +275,9 @@ impl Files {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use std::time::Instant;
-
     use plasmon_certs::{Folder, Node, Subject};
     use plasmon_net::tls::uri_of;
-    use plasmon_testkit::TEST_TIMEOUT;
+    use plasmon_testkit::until;
 
     use super::*;
 
@@ -296,14 +294,6 @@ pub(crate) mod tests {
             key: made.folder.join("key.pem"),
             authority: made.folder.join("ca.pem"),
             revoked: Some(made.folder.join("revoked.crl")),
-        }
-    }
-
-    fn until(what: &str, mut holds: impl FnMut() -> bool) {
-        let begun = Instant::now();
-        while !holds() {
-            assert!(begun.elapsed() < TEST_TIMEOUT, "waited too long until {what}");
-            std::thread::sleep(Duration::from_millis(20));
         }
     }
 

@@ -173,7 +173,8 @@ fn has_live(led: &mut Led, cx: &mut Context<'_>, from: Slot, record: &Record, co
         led.put(cx, id, record);
         led.work.entry(id).or_default();
     } else {
-        // It came as a cached copy, and its store started again.
+        // It came as a cached copy, and its store started again; or it is damaged, which its node
+        // says again.
         let (sources, live) = (Vec::new(), true);
         cx.send(from, Message::Hold { id, birth, content, sources, live });
     }

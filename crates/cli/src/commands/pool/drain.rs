@@ -256,28 +256,12 @@ fn obstacles(left: &DrainLeft) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use plasmon_proto::pool::Slot;
 
+    use super::super::doubles;
     use super::*;
 
     fn node(slot: u16, state: NodeState, weight: u32) -> PoolNode {
-        PoolNode {
-            slot: Slot(slot),
-            name: format!("n{slot}"),
-            state,
-            since_epoch: 1,
-            drain: false,
-            leads: false,
-            groups_led: 0,
-            groups: 0,
-            groups_complete: 0,
-            zone: String::new(),
-            weight,
-            addresses: Vec::new(),
-            left: None,
-            unreached: Vec::new(),
-            encryption: None,
-        }
+        PoolNode { state, weight, ..doubles::node(slot, &format!("n{slot}")) }
     }
 
     fn why(nodes: &[PoolNode]) -> Option<String> {

@@ -109,9 +109,9 @@ pub(super) fn now_seconds() -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use plasmon_proto::pool::Slot;
     use plasmon_proto::pool_admin::NodeEncryption;
 
+    use super::super::doubles;
     use super::*;
 
     const NOW: u64 = 1_800_000_000;
@@ -119,23 +119,7 @@ mod tests {
     fn node(name: &str, state: NodeState, encryption: Option<(bool, u64)>) -> PoolNode {
         let encryption = encryption
             .map(|(data, days)| NodeEncryption { data, not_after: NOW + days * DAY_SECONDS + 5 });
-        PoolNode {
-            slot: Slot(0),
-            name: name.to_owned(),
-            state,
-            since_epoch: 1,
-            drain: false,
-            leads: false,
-            groups_led: 0,
-            groups: 0,
-            groups_complete: 0,
-            zone: String::new(),
-            weight: 1,
-            addresses: Vec::new(),
-            left: None,
-            unreached: Vec::new(),
-            encryption,
-        }
+        PoolNode { state, encryption, ..doubles::node(0, name) }
     }
 
     #[test]

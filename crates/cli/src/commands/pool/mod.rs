@@ -18,6 +18,8 @@ mod child;
 mod clock;
 mod contents;
 mod dev;
+#[cfg(test)]
+mod doubles;
 mod drain;
 mod encryption;
 mod etcd;

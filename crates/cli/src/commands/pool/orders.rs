@@ -131,26 +131,11 @@ pub(super) fn node_of(nodes: &[PoolNode], wanted: &str) -> Result<PoolNode> {
 mod tests {
     use plasmon_proto::pool_admin::NodeState;
 
+    use super::super::doubles;
     use super::*;
 
     fn node(slot: u16, name: &str) -> PoolNode {
-        PoolNode {
-            slot: Slot(slot),
-            name: name.to_owned(),
-            state: NodeState::Out,
-            since_epoch: 1,
-            drain: false,
-            leads: false,
-            groups_led: 0,
-            groups: 0,
-            groups_complete: 0,
-            zone: String::new(),
-            weight: 1,
-            addresses: Vec::new(),
-            left: None,
-            unreached: Vec::new(),
-            encryption: None,
-        }
+        PoolNode { state: NodeState::Out, ..doubles::node(slot, name) }
     }
 
     #[test]
