@@ -9,7 +9,7 @@ use plasmon_proto::{Attributes, Code, ObjectId};
 use crate::accounts::Owner;
 use crate::construction::LandedSeal;
 use crate::effect::Effect;
-use crate::event::{ClientNo, Event, SealLanded, SealTarget};
+use crate::event::{ClientNo, Event, LogFailure, SealLanded, SealTarget};
 use crate::ports::Directory;
 use crate::records::LISTED;
 use crate::seat::no_pool;
@@ -102,6 +102,9 @@ impl<D: Directory> Store<D> {
             Event::Logged(ticket, outcome) => self.logged(ticket, outcome),
             Event::Unlogged(ticket, outcome) => self.unlogged(ticket, outcome),
             Event::LogChecked(ticket, found) => self.log_checked(ticket, found),
+            Event::LogFailed(detail) => {
+                self.note_log_failure(&LogFailure { code: Code::Io, detail });
+            }
             Event::LogDamaged(id, lsn) => self.log_damaged(&id, lsn),
             Event::Tick => self.tick(),
         }

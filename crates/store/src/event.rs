@@ -227,6 +227,8 @@ pub enum Event {
     Unlogged(Ticket, Result<(), LogFailure>),
     /// A record of the log, or a file of the spill tier, was read.
     LogChecked(Ticket, RecordCheck),
+    /// The log has failed while nothing was put, and takes nothing more; the reason, for a person.
+    LogFailed(String),
     /// The log's record of this object was found damaged.
     LogDamaged(ObjectId, Lsn),
     /// Nothing but time.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use plasmon_proto::Code;
 use plasmon_proto::ObjectId;
-use plasmon_proto::message::{Failure, Range};
+use plasmon_proto::message::{Failure, LogFigures, Range};
 use plasmon_proto::ring::Put;
 use plasmon_spill::FileMeta;
 use plasmon_store::effect::{NoteOrder, SpillOrder};
@@ -47,6 +47,15 @@ impl Core {
             false => Err(no_index(target)),
         };
         self.apply_event(Event::PutDurable(client, number, put, target, attributes));
+    }
+
+    /// The worker of the log said how it is; one that has failed in an idle moment shows it here.
+    pub(super) fn log_said(&mut self, figures: LogFigures) {
+        let fault = figures.fault.clone();
+        self.log.figures = figures;
+        if !fault.is_empty() {
+            self.apply_event(Event::LogFailed(fault));
+        }
     }
 
     /// An effect on the log.

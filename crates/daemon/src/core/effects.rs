@@ -411,7 +411,7 @@ impl Core {
                 }
                 Done::LogDamaged(id, lsn) => self.apply_event(Event::LogDamaged(id, lsn)),
                 Done::LogOpened(found) => self.log_opened(found),
-                Done::LogFigures(figures) => self.log.figures = *figures,
+                Done::LogFigures(figures) => self.log_said(*figures),
                 Done::Hardened(ticket, sealed) => self.apply_event(Event::Hardened(ticket, sealed)),
                 Done::Keeper(started) => self.keeper_started(started),
                 Done::PoolDaemon(started) => self.pool_daemon_started(started),

@@ -186,6 +186,22 @@ fn a_copy_whose_end_the_log_does_not_take_has_not_ended() {
     assert!(world.log.is_empty());
 }
 
+/// A write between puts may be the one that fails.
+#[test]
+fn a_log_that_fails_in_an_idle_moment_is_said_at_once() {
+    let mut world = World::new(durable_config());
+    let agent = world.agent(1);
+    world.bring_durable(agent, "x", true);
+    world.calls();
+    for _ in 0..2 {
+        world.event(Event::LogFailed("the disk is gone".to_owned()));
+    }
+    assert_eq!(world.calls(), [Call::LogFailed]);
+    world.tell(agent, log_of("x", theirs()));
+    let not_logged = Call::NotLogged { id: free("x"), birth: theirs(), is_full: false };
+    assert_eq!(world.calls(), [not_logged]);
+}
+
 /// Its copies in the log count no more, and are read as long as the store runs.
 #[test]
 fn a_log_that_fails_is_said_once_and_to_each_agent_that_comes_later() {
