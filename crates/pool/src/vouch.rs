@@ -72,6 +72,8 @@ impl Vouching {
         let is_isolated = until.is_none_or(|until| until <= now);
         if !holds_lease {
             self.isolation = is_isolated && self.last.take().is_some();
+            // What was confirmed may end while the node is alone.
+            self.is_verifying &= self.last.is_some();
             self.due = until.filter(|until| *until > now);
             return Vec::new();
         }
@@ -110,5 +112,31 @@ impl Vouching {
     /// Whether the node has just been alone for too long.
     pub(crate) fn takes_isolation(&mut self) -> bool {
         std::mem::take(&mut self.isolation)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plasmon_cluster::Slot;
+
+    use super::*;
+
+    #[test]
+    fn copies_that_were_confirmed_before_the_lease_was_lost_are_asked_about_again() {
+        let id = ObjectId::pooled([1; 12], None);
+        let copies = vec![(id, Birth { slot: Slot(0), boot: 1, serial: 1 })];
+        let mut vouching = Vouching::new(2_000);
+        assert_eq!(vouching.step(Mono(1), true, || copies.clone()), copies);
+        assert!(!vouching.takes_vouch());
+        assert_eq!(vouching.step(Mono(2), false, || copies.clone()), []);
+        vouching.verified(&id);
+        assert_eq!(vouching.step(Mono(3), true, || copies.clone()), copies);
+        assert!(!vouching.takes_vouch());
+        vouching.verified(&id);
+        assert_eq!(vouching.step(Mono(4), true, || copies.clone()), []);
+        assert!(vouching.takes_vouch());
+        // For some time it needs no lease.
+        assert_eq!(vouching.step(Mono(5), false, || copies.clone()), []);
+        assert_eq!(vouching.step(Mono(6), true, || copies.clone()), []);
     }
 }
