@@ -98,7 +98,9 @@ pub(super) fn take(led: &mut Led, cx: &mut Context<'_>) -> Vec<ObjectId> {
             }
             continue;
         }
-        let content = led.record(&id).map_or_else(unknown, |record| record.content);
+        let known = led.record(&id).map(|record| (record.content, record.holders.clone()));
+        let (content, had) = known.unwrap_or_else(|| (unknown(), Vec::new()));
+        led.caches.entry(id).or_default().extend(had);
         let (holders, state) = (Vec::new(), State::Dead);
         led.put(cx, id, Record { birth, content, copies: 1, copies_min: 1, holders, state });
         let caches: Vec<Slot> = led.caches_of(&id).collect();
