@@ -166,6 +166,9 @@ pub const DESCRIBED_MAX: usize = 1 << 16;
 /// Ids of which a node remembers what it told the programs that subscribed.
 pub const NOTICES_SEEN_MAX: usize = 1 << 16;
 
+/// Ids of which an end waits for its birth.
+pub const NOTICES_HELD_MAX: usize = 1 << 14;
+
 /// Notices in one message.
 pub const NOTICES_MAX: usize = 128;
 

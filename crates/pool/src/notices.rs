@@ -6,25 +6,27 @@
 //!       ──► the store says its name ──► Noticed to the nodes that watch ──► once each (seen.rs)
 //! ```
 //!
-//! The node that made an object tells its birth, every node with a copy tells its end. A node is
-//! watched over one connection: when that ends, or another start of the node comes into the map,
+//! The node that made an object tells its birth, every node with a copy tells its end, and an end
+//! that is heard before its birth waits for it (held.rs). A node is watched over one connection: when that ends, or another start of the node comes into the map,
 //! what happened meanwhile is not known, and programs are told that notices were lost: when the
 //! watching ends, and once more when it goes on, because the gap is over only then.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use plasmon_cluster::Slot;
 use plasmon_proto::ObjectId;
 
 use crate::event::{Description, Effect};
-use crate::limits::{DESCRIBED_MAX, LIST_MS, RETRY_MS};
+use crate::limits::{DESCRIBED_MAX, LIST_MS, NOTICES_HELD_MAX, RETRY_MS};
 use crate::message::{Message, PoolNotice, QuestionNo};
 use crate::record::Birth;
 use crate::time::Mono;
 use crate::view::Context;
 
+mod held;
 mod seen;
 
+use self::held::Held;
 use self::seen::Seen;
 
 /// What this node tells of others, and is told by them.
@@ -38,12 +40,16 @@ pub(crate) struct Notices {
     /// What the store is asked for, by number: the birth, and whether it is born.
     described: BTreeMap<u64, (ObjectId, Birth, bool)>,
     next: u64,
+    /// Answers that wait until the store has said what it was asked before this number.
+    answers: VecDeque<(u64, Slot, QuestionNo)>,
     /// Programs that subscribed here, with the time until which they wait for that.
     subscribers: BTreeMap<u64, Option<Mono>>,
     /// The live nodes.
     sources: BTreeMap<Slot, Source>,
+    /// The last one that was asked.
     question: QuestionNo,
     retry_due: Option<Mono>,
+    held: Held,
     seen: Seen,
 }
 
@@ -52,6 +58,9 @@ pub(crate) struct Notices {
 struct Source {
     incarnation: u64,
     is_watched: bool,
+    /// Answers to earlier questions may be of a connection that was lost, over which the peer has
+    /// forgotten that it is watched.
+    first: QuestionNo,
 }
 
 impl Notices {
@@ -62,10 +71,12 @@ impl Notices {
             births: BTreeSet::new(),
             described: BTreeMap::new(),
             next: first,
+            answers: VecDeque::new(),
             subscribers: BTreeMap::new(),
             sources: BTreeMap::new(),
             question: QuestionNo(first),
             retry_due: None,
+            held: Held::default(),
             seen: Seen::default(),
         }
     }
@@ -87,11 +98,12 @@ impl Notices {
     pub(crate) fn unsubscribe(&mut self, cx: &mut Context<'_>, number: u64) {
         self.subscribers.remove(&number);
         if self.subscribers.is_empty() {
-            let question = self.question;
             for slot in std::mem::take(&mut self.sources).into_keys() {
+                let question = self.next_question();
                 cx.send(slot, Message::Watch { question, on: false });
             }
             self.retry_due = None;
+            self.held = Held::default();
             self.seen.clear();
         }
     }
@@ -108,23 +120,37 @@ impl Notices {
         self.sources.retain(|slot, source| live.get(slot) == Some(&source.incarnation));
         let after = self.sources.values().filter(|source| source.is_watched).count();
         for (slot, incarnation) in live {
-            self.sources.entry(slot).or_insert(Source { incarnation, is_watched: false });
+            let first = QuestionNo(self.question.0.wrapping_add(1));
+            self.sources.entry(slot).or_insert(Source { incarnation, is_watched: false, first });
         }
         if after < before {
             self.lost(cx);
+            self.give_up(cx);
         }
     }
 
-    /// Asks the nodes that are not watched, and looks again after a while.
+    fn next_question(&mut self) -> QuestionNo {
+        self.question.0 = self.question.0.wrapping_add(1);
+        self.question
+    }
+
+    fn is_watched(&self, slot: Slot) -> bool {
+        self.sources.get(&slot).is_some_and(|source| source.is_watched)
+    }
+
+    /// Asks the nodes that are not watched, and those that have not answered for an end that waits,
+    /// and looks again after a while.
     fn ask(&mut self, cx: &mut Context<'_>) {
         if self.subscribers.is_empty() {
             return;
         }
-        let question = self.question;
-        for (slot, _) in self.sources.iter().filter(|(_, source)| !source.is_watched) {
-            cx.send(*slot, Message::Watch { question, on: true });
+        let mut asked = self.held.awaited();
+        asked.extend(self.sources.keys().filter(|slot| !self.is_watched(**slot)));
+        for slot in asked {
+            let question = self.next_question();
+            cx.send(slot, Message::Watch { question, on: true });
         }
-        let is_complete = !self.sources.is_empty() && self.is_complete();
+        let is_complete = !self.sources.is_empty() && self.is_complete() && self.held.is_empty();
         self.retry_due = (!is_complete).then(|| cx.now.after_ms(RETRY_MS));
     }
 
@@ -174,9 +200,10 @@ impl Notices {
         let Some(source) = self.sources.get_mut(&peer) else { return };
         // Also where no answer came yet: one to a question over this connection may come over the
         // next one, when the peer has already forgotten the question.
-        self.question.0 = self.question.0.wrapping_add(1);
+        source.first = QuestionNo(self.question.0.wrapping_add(1));
         if std::mem::take(&mut source.is_watched) {
             self.lost(cx);
+            self.give_up(cx);
         }
         self.ask(cx);
     }
@@ -202,9 +229,25 @@ impl Notices {
     ) {
         if on {
             self.watchers.insert(from);
-            cx.send(from, Message::Watching { question });
+            // What has happened before is told before.
+            self.answers.push_back((self.next, from, question));
+            self.answer(cx);
         } else {
             self.watchers.remove(&from);
+        }
+    }
+
+    /// Answers nodes that watch this one, once what the store was asked before has been told.
+    fn answer(&mut self, cx: &mut Context<'_>) {
+        let pending = self.described.first_key_value().map(|(number, _)| *number);
+        while let Some((before, to, question)) = self.answers.front().copied() {
+            if pending.is_some_and(|number| number < before) {
+                return;
+            }
+            self.answers.pop_front();
+            if self.watchers.contains(&to) {
+                cx.send(to, Message::Watching { question });
+            }
         }
     }
 
@@ -218,13 +261,24 @@ impl Notices {
     ) {
         let (slot, incarnation) = from;
         let Some(source) = self.sources.get_mut(&slot) else { return };
-        let is_new = !source.is_watched && source.incarnation == incarnation;
-        if !is_new || question != self.question {
+        if source.incarnation != incarnation || question < source.first {
             return;
         }
-        source.is_watched = true;
-        self.lost(cx);
-        self.end_waiting(cx);
+        if !std::mem::replace(&mut source.is_watched, true) {
+            self.lost(cx);
+            self.end_waiting(cx);
+        }
+        let notices = self.held.answered(slot, question);
+        self.tell_programs(cx, notices);
+    }
+
+    /// What waits for the answer of a node that is not watched any more is told as it is: programs
+    /// have been told that notices were lost.
+    fn give_up(&mut self, cx: &mut Context<'_>) {
+        let sources = &self.sources;
+        let is_watched = |slot| sources.get(&slot).is_some_and(|source| source.is_watched);
+        let notices = self.held.give_up(is_watched);
+        self.tell_programs(cx, notices);
     }
 
     /// A client's object is to be committed.
@@ -272,9 +326,10 @@ impl Notices {
         found: Option<Description>,
     ) {
         let Some((id, birth, is_born)) = self.described.remove(&number) else { return };
-        let Some(found) = found else { return };
-        let Description { name, data_bytes, metadata_bytes } = found;
-        self.tell(cx, &[PoolNotice { id, birth, name, data_bytes, metadata_bytes, is_born }]);
+        if let Some(Description { name, data_bytes, metadata_bytes }) = found {
+            self.tell(cx, &[PoolNotice { id, birth, name, data_bytes, metadata_bytes, is_born }]);
+        }
+        self.answer(cx);
     }
 
     /// Tells the nodes that watch this one; nothing says that notices were lost.
@@ -293,6 +348,32 @@ impl Notices {
             return self.lost(cx);
         }
         for notice in notices.into_iter().filter(PoolNotice::is_valid) {
+            self.hear(cx, from, notice);
+        }
+    }
+
+    /// A node tells of one object.
+    fn hear(&mut self, cx: &mut Context<'_>, from: Slot, notice: PoolNotice) {
+        let notices = self.held.add(notice);
+        let [notice] = notices.as_slice() else { return self.tell_programs(cx, notices) };
+        let origin = notice.birth.slot;
+        let may_be_early = origin != from && self.is_watched(origin) && self.seen.is_early(notice);
+        if !may_be_early {
+            return self.tell_programs(cx, notices);
+        }
+        if self.held.len() >= NOTICES_HELD_MAX {
+            self.lost(cx);
+            return self.tell_programs(cx, notices);
+        }
+        let question = self.next_question();
+        cx.send(origin, Message::Watch { question, on: true });
+        self.held.begin(question, notice.clone());
+        self.retry_due.get_or_insert(cx.now.after_ms(RETRY_MS));
+    }
+
+    /// Tells the programs here, each life in order and once.
+    fn tell_programs(&mut self, cx: &mut Context<'_>, notices: Vec<PoolNotice>) {
+        for notice in notices {
             for told in self.seen.take(notice) {
                 cx.out.effect(Effect::Notice(told));
             }

@@ -50,6 +50,18 @@ impl Seen {
         if notice.is_born { told.born(notice) } else { told.ended(notice) }
     }
 
+    /// Whether this is an end that would be told although its birth was not.
+    pub(crate) fn is_early(&self, notice: &PoolNotice) -> bool {
+        let birth = notice.birth;
+        let is_known = |told: &Told| {
+            told.last.birth == birth
+                || told.last.is_born
+                || told.ended.contains(&birth)
+                || told.early.contains(&birth)
+        };
+        !notice.is_born && !self.by_id.get(&notice.id).is_some_and(is_known)
+    }
+
     pub(crate) fn clear(&mut self) {
         *self = Self::default();
     }

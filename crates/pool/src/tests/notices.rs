@@ -124,7 +124,11 @@ impl World {
             let content = Content { data_bytes: 100, ..Content::default() };
             let put = Operation::Put { id, content, copies: 2, copies_min: 1 };
             let no = self.begin(round % count, put)?;
-            self.run_until(self.now.after_ms(STEP_MS), false)?;
+            let deadline = self.now.after_ms(STEP_MS);
+            // Messages of several nodes about it may then be on their way at once.
+            while self.outcome(no).is_none() && self.now < deadline {
+                self.run_until(Mono(self.now.0 + 100), false)?;
+            }
             if self.outcome(no) != Some(Outcome::Put(Ok(()))) {
                 // The stores are full of what is kept.
                 break;

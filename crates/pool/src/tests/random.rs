@@ -28,7 +28,7 @@ const SEEDS: u64 = 200;
 const MUTATION_SEEDS: u64 = 300;
 const DRAIN_SEEDS: u64 = 75;
 const CUT_SEEDS: u64 = 75;
-const LOG_SEEDS: u64 = 40;
+const LOG_SEEDS: u64 = 80;
 
 /// Threads that run seeds.
 const THREADS: usize = 2;

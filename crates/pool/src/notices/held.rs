@@ -1,0 +1,75 @@
+//! Ends whose births may still be on their way from other nodes.
+//!
+//! An object is put, deleted, and a node with a copy tells its end. A node that hears that may not
+//! have heard the birth yet, which comes over the connection to the node that made the object. So
+//! the end waits until that node has answered a question that was asked after the end came: what
+//! it told before that has been heard by then. Whatever else is told of the id waits as well.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use plasmon_cluster::Slot;
+use plasmon_proto::ObjectId;
+
+use crate::message::{PoolNotice, QuestionNo};
+use crate::record::Birth;
+
+/// By id, what waits.
+#[derive(Debug, Default)]
+pub(crate) struct Held(BTreeMap<ObjectId, Waiting>);
+
+#[derive(Debug)]
+struct Waiting {
+    /// Told by its node, if that was after the programs here subscribed.
+    birth: Birth,
+    /// To the node that made the object; an answer to it or to a later one ends the waiting.
+    question: QuestionNo,
+    /// In the order in which they came; the first is the end of that birth.
+    notices: Vec<PoolNotice>,
+}
+
+impl Held {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// An end waits for the answer to a question.
+    pub(crate) fn begin(&mut self, question: QuestionNo, end: PoolNotice) {
+        let waiting = Waiting { birth: end.birth, question, notices: vec![end.clone()] };
+        self.0.insert(end.id, waiting);
+    }
+
+    /// Something is told of an id that waits; what can be told to programs now.
+    pub(crate) fn add(&mut self, notice: PoolNotice) -> Vec<PoolNotice> {
+        let Some(waiting) = self.0.get_mut(&notice.id) else { return vec![notice] };
+        if !notice.is_born || notice.birth != waiting.birth {
+            waiting.notices.push(notice);
+            return Vec::new();
+        }
+        let notices = self.0.remove(&notice.id).map(|waiting| waiting.notices);
+        std::iter::once(notice).chain(notices.into_iter().flatten()).collect()
+    }
+
+    /// A node has answered: what waited for that.
+    pub(crate) fn answered(&mut self, slot: Slot, question: QuestionNo) -> Vec<PoolNotice> {
+        self.take(|waiting| waiting.birth.slot == slot && waiting.question <= question)
+    }
+
+    /// What waits for nodes that will not answer.
+    pub(crate) fn give_up(&mut self, will_answer: impl Fn(Slot) -> bool) -> Vec<PoolNotice> {
+        self.take(|waiting| !will_answer(waiting.birth.slot))
+    }
+
+    /// The nodes whose answers are awaited.
+    pub(crate) fn awaited(&self) -> BTreeSet<Slot> {
+        self.0.values().map(|waiting| waiting.birth.slot).collect()
+    }
+
+    fn take(&mut self, is_over: impl Fn(&Waiting) -> bool) -> Vec<PoolNotice> {
+        let over = self.0.extract_if(.., |_, waiting| is_over(waiting));
+        over.flat_map(|(_, waiting)| waiting.notices).collect()
+    }
+}
