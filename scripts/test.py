@@ -196,9 +196,9 @@ REST = [
         lane=2,
     ),
     Suite(
-        "fuzz",
-        "foreign bytes, for a moment",
-        ["python3", "scripts/fuzz.py", "--quick", "--seconds", "8", "--seed", "1"],
+        "hdf5",
+        "the HDF5 connector with the stock wheels",
+        python("scripts/hdf5_tests.py"),
         lane=1,
     ),
     Suite("java", "the reader of objects for Java", ["scripts/test-reader.sh", "java"], lane=2),
@@ -237,12 +237,6 @@ REST = [
         lane=2,
     ),
     Suite(
-        "hdf5",
-        "the HDF5 connector with the stock wheels",
-        python("scripts/hdf5_tests.py"),
-        lane=2,
-    ),
-    Suite(
         "soak",
         "processes killed at random, for a moment",
         ["scripts/soak.sh", "kill", "--rounds", "60"],
@@ -254,6 +248,12 @@ REST = [
         "durable objects and processes killed at any moment, for a moment",
         ["scripts/soak.sh", "log", "--rounds", "20"],
         {"PROFILE": "dev"},
+        lane=2,
+    ),
+    Suite(
+        "fuzz",
+        "foreign bytes, for a moment",
+        ["python3", "scripts/fuzz.py", "--quick", "--seconds", "8", "--seed", "1"],
         lane=2,
     ),
 ]
