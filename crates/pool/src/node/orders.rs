@@ -84,13 +84,12 @@ impl Node {
                     _ => return self.out.tell(Told::Keep { id, birth }),
                 }
             }
+            // Also where a later put of the id has come since.
+            _ if is_own && !wish.visible && self.refusals.has(id, birth) => HoldOutcome::Withdrawn,
             // One store has one object of an id.
             (Some(_), _) => HoldOutcome::NoRoom,
-            (None, _) if is_own && !wish.visible => match self.refusals.has(id, birth) {
-                true => HoldOutcome::Withdrawn,
-                // Clients of other nodes may have seen it: the other holders decide.
-                false => HoldOutcome::Absent,
-            },
+            // Clients of other nodes may have seen it: the other holders decide.
+            (None, _) if is_own && !wish.visible => HoldOutcome::Absent,
             (None, None) if wish.sources.is_empty() => HoldOutcome::Absent,
             (None, _) => {
                 let is_moving = self.pulls.is_moving(now, &id, birth);
