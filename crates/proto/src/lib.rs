@@ -28,6 +28,7 @@
 pub mod cluster_address;
 pub mod code;
 pub mod composite;
+pub mod fabric;
 pub mod frame;
 pub mod gather;
 pub mod id;

@@ -41,6 +41,7 @@ const PLACES: &[Place] = &[
     place("crates/certs", &[]),
     // In its tests.
     place("crates/net", &["plasmon-certs"]),
+    place("crates/fabric", &["plasmon-proto"]),
     place("crates/etcd", &[]),
     place("crates/membership", &["plasmon-proto", "plasmon-cluster", "plasmon-etcd"]),
     Place { pure: true, ..place("crates/pool", &["plasmon-proto", "plasmon-cluster"]) },

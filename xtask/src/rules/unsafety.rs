@@ -7,10 +7,11 @@ use crate::tree::crate_of;
 
 const RULE: &str = "unsafe";
 
-/// The crates that may: the floor, the doors to other languages, the filter of system calls that
-/// injects faults, and the simulator's coroutines.
+/// The crates that may: the floor, remote memory, the doors to other languages, the filter of
+/// system calls that injects faults, and the simulator's coroutines.
 const ALLOWED: &[&str] = &[
     "crates/shm",
+    "crates/fabric",
     "crates/scatter",
     "crates/arrow-c",
     "crates/capi",
