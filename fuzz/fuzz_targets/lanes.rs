@@ -1,4 +1,4 @@
-//! What a node of a pool reads from another machine: frames, handshakes, segments.
+//! What a node of a pool reads from another machine: frames, handshakes, segments, notes.
 //!
 //! The first byte says what the bytes are given to, and whether checksums are made right, so that
 //! what lies after them is reached too.
@@ -13,16 +13,18 @@ use plasmon_net::handshake::{
     Cluster, Encryption, Handshake, Introduction, KnownPeers, Lane, Local, NodeIdentity,
     ProtocolRange, Purpose, Refusal, Token,
 };
+use plasmon_net::note::Note;
 use plasmon_net::segment::{self, Segment};
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((mode, bytes)) = bytes.split_first() else { return };
     let repair = mode & 0x80 != 0;
-    match mode & 3 {
+    match mode & 7 {
         0 => frames(Phase::Open, FIRST_SEQUENCE, bytes, repair),
         1 => frames(Phase::Handshake, 0, bytes, repair),
         2 => handshakes(bytes),
-        _ => segments(bytes, repair),
+        3 => segments(bytes, repair),
+        _ => notes(bytes, repair),
     }
 });
 
@@ -123,5 +125,20 @@ fn segments(bytes: &[u8], repair: bool) {
     let mut memory = vec![0; 4096];
     if let Ok(part) = segment.part_of(&mut memory) {
         assert_eq!(part.len(), segment.bytes as usize);
+    }
+}
+
+/// A note that is taken is one that is written.
+fn notes(bytes: &[u8], repair: bool) {
+    let mut raw = bytes.to_vec();
+    if repair && raw.len() >= segment::HEADER_BYTES {
+        let (header, payload) = raw.split_at_mut(segment::HEADER_BYTES);
+        header[..4].copy_from_slice(b"PLNT");
+        header[32..36].copy_from_slice(&crc32c::crc32c(payload).to_le_bytes());
+        let checksum = crc32c::crc32c(&header[..36]);
+        header[36..].copy_from_slice(&checksum.to_le_bytes());
+    }
+    if let Ok(note) = Note::decode(&raw) {
+        assert_eq!(note.encode(), raw);
     }
 }

@@ -1,6 +1,8 @@
-//! A bulk lane over a stream: segments that can be gone on with after every byte.
+//! A bulk lane over a stream: segments that can be gone on with after every byte, and notes between
+//! them.
 
 use crate::error::Error;
+use crate::note::{self, BadNote, Note, NoteHeader};
 use crate::segment::{BadSegment, HEADER_BYTES, Segment};
 use crate::stream::{FileRange, Stream, unless_blocked};
 use crate::transport::{BulkLane, Destination, Destinations, Received, Sent, Source};
@@ -12,11 +14,17 @@ const RECEIVE_BYTES: usize = 256 << 10;
 /// How much is passed over at once.
 const DISCARD_BYTES: usize = 16 << 10;
 
+/// Bytes of notes that may wait on one lane: some for each transfer that it has.
+pub const NOTES_BYTES_MAX: usize = 1 << 20;
+
 /// A bulk lane over a stream whose handshake is over.
 #[derive(Debug)]
 pub struct FramedBulk<S> {
     stream: S,
     sending: Option<Sending>,
+    /// Notes to be sent between segments, of which so many bytes are.
+    notes: Vec<u8>,
+    notes_sent: usize,
     receiving: Receiving,
     received_bytes: u64,
 }
@@ -35,6 +43,13 @@ struct Sending {
 enum Receiving {
     Header { raw: [u8; HEADER_BYTES], filled: usize },
     Content(Content),
+    Note { header: NoteHeader, payload: Vec<u8>, filled: usize },
+}
+
+/// What comes next.
+enum Next {
+    Content(Content),
+    Note(Note),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -48,12 +63,30 @@ struct Content {
 
 impl Receiving {
     const START: Self = Self::Header { raw: [0; HEADER_BYTES], filled: 0 };
+
+    /// What follows a header.
+    fn after(raw: &[u8; HEADER_BYTES]) -> Result<Self, Error> {
+        if raw.starts_with(&note::MAGIC) {
+            let header = NoteHeader::decode(raw)?;
+            let payload = vec![0; header.payload_bytes()];
+            return Ok(Self::Note { header, payload, filled: 0 });
+        }
+        let segment = Segment::decode(raw)?;
+        Ok(Self::Content(Content { segment, received: 0, checksum: 0, discarded: false }))
+    }
 }
 
 impl<S: Stream> FramedBulk<S> {
     /// The lane over this stream, both of whose sides have just ended their handshake.
     pub fn new(stream: S) -> Self {
-        Self { stream, sending: None, receiving: Receiving::START, received_bytes: 0 }
+        Self {
+            stream,
+            sending: None,
+            notes: Vec::new(),
+            notes_sent: 0,
+            receiving: Receiving::START,
+            received_bytes: 0,
+        }
     }
 
     /// The stream, to wait for its events.
@@ -71,22 +104,68 @@ impl<S: Stream> FramedBulk<S> {
         self.received_bytes
     }
 
-    /// The header of the segment whose content comes next; `None` when it is not whole.
-    fn receive_header(&mut self) -> Result<Option<Content>, Error> {
-        loop {
-            let (raw, filled) = match &mut self.receiving {
-                Receiving::Content(content) => return Ok(Some(*content)),
-                Receiving::Header { raw, filled } => (raw, filled),
-            };
-            match unless_blocked(self.stream.recv(&mut raw[*filled..]))? {
-                Some(0) => return Err(Error::Closed { midway: *filled > 0 }),
-                Some(count) => *filled += count,
-                None => return Ok(None),
+    /// Puts a note into the queue, to be sent before the next segment.
+    pub fn queue_note(&mut self, note: &Note) -> Result<(), Error> {
+        let queued_bytes = self.notes.len() - self.notes_sent;
+        if queued_bytes > NOTES_BYTES_MAX {
+            return Err(BadNote::Full { queued_bytes }.into());
+        }
+        if self.notes_sent > NOTES_BYTES_MAX / 16 {
+            self.notes.drain(..self.notes_sent);
+            self.notes_sent = 0;
+        }
+        self.notes.extend(note.encode());
+        Ok(())
+    }
+
+    /// Whether notes wait to be sent.
+    pub fn has_notes(&self) -> bool {
+        self.notes_sent < self.notes.len()
+    }
+
+    /// Sends the notes that wait, unless a segment is sent in part; whether none waits any more.
+    pub fn send_notes(&mut self) -> Result<bool, Error> {
+        while self.has_notes() {
+            if self.sending.is_some() {
+                return Ok(false);
             }
-            if *filled == HEADER_BYTES {
-                let segment = Segment::decode(raw)?;
-                let content = Content { segment, received: 0, checksum: 0, discarded: false };
-                self.receiving = Receiving::Content(content);
+            match unless_blocked(self.stream.send(&self.notes[self.notes_sent..], false))? {
+                Some(count) => self.notes_sent += count,
+                None => return Ok(false),
+            }
+        }
+        self.notes.clear();
+        self.notes_sent = 0;
+        Ok(true)
+    }
+
+    /// What comes next: a segment with its content, or a note; `None` when it is not whole.
+    fn receive_next(&mut self) -> Result<Option<Next>, Error> {
+        loop {
+            match &mut self.receiving {
+                Receiving::Content(content) => return Ok(Some(Next::Content(*content))),
+                Receiving::Header { raw, filled } => {
+                    match unless_blocked(self.stream.recv(&mut raw[*filled..]))? {
+                        Some(0) => return Err(Error::Closed { midway: *filled > 0 }),
+                        Some(count) => *filled += count,
+                        None => return Ok(None),
+                    }
+                    if *filled == HEADER_BYTES {
+                        self.receiving = Receiving::after(raw)?;
+                    }
+                }
+                Receiving::Note { header, payload, filled } => {
+                    if *filled == payload.len() {
+                        let note = header.note(payload)?;
+                        self.receiving = Receiving::START;
+                        return Ok(Some(Next::Note(note)));
+                    }
+                    match unless_blocked(self.stream.recv(&mut payload[*filled..]))? {
+                        Some(0) => return Err(Error::Closed { midway: true }),
+                        Some(count) => *filled += count,
+                        None => return Ok(None),
+                    }
+                }
             }
         }
     }
@@ -143,6 +222,9 @@ impl Content {
 impl<S: Stream> BulkLane for FramedBulk<S> {
     fn send(&mut self, segment: &Segment, source: Source<'_>) -> Result<Sent, Error> {
         segment.check()?;
+        if self.sending.is_none() && !self.send_notes()? {
+            return Ok(Sent::Blocked);
+        }
         let header = segment.encode();
         let sending = self.sending.get_or_insert(Sending {
             segment: *segment,
@@ -186,7 +268,11 @@ impl<S: Stream> BulkLane for FramedBulk<S> {
     }
 
     fn receive(&mut self, destinations: &mut dyn Destinations) -> Result<Received, Error> {
-        let Some(mut content) = self.receive_header()? else { return Ok(Received::Blocked) };
+        let mut content = match self.receive_next()? {
+            Some(Next::Content(content)) => content,
+            Some(Next::Note(note)) => return Ok(Received::Note(note)),
+            None => return Ok(Received::Blocked),
+        };
         loop {
             let destination = destinations.find(&content.segment);
             let is_ready = !matches!(destination, Destination::Later);

@@ -4,6 +4,7 @@ use std::io;
 
 use crate::frame::BadFrame;
 use crate::handshake::Refusal;
+use crate::note::BadNote;
 use crate::segment::BadSegment;
 use crate::tls::Fault;
 
@@ -31,6 +32,9 @@ pub enum Error {
     /// The peer broke the framing of a bulk lane: report it, and connect again.
     #[error("the peer sent a bad segment: {0}")]
     Segment(#[from] BadSegment),
+    /// The peer broke the rules of notes, or does not read them: report it, and connect again.
+    #[error("the peer sent or caused a bad note: {0}")]
+    Note(#[from] BadNote),
     /// The peer closed the connection: connect again.
     #[error("the peer closed the connection{}", if *.midway { " midway" } else { "" })]
     Closed {

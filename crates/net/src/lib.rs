@@ -18,6 +18,7 @@
 //! ```
 //!
 //! * [`frame`] and [`segment`]: the bytes of both kinds of lanes (`docs/formats/pool-frames.md`).
+//! * [`note`]: what is said on a bulk lane about content that does not come over it.
 //! * [`handshake`]: which node is at the other end, and whether it has the token of the pool. A
 //!   [`Greeting`] does it over a stream, with a deadline; [`Admission`] limits how many are under
 //!   way.
@@ -95,6 +96,7 @@ pub mod frame;
 mod greeting;
 pub mod handshake;
 mod link;
+pub mod note;
 pub mod segment;
 mod stream;
 pub mod tcp;
@@ -102,7 +104,7 @@ pub mod tls;
 pub mod transport;
 
 pub use admission::{Admission, UNAUTHENTICATED_MAX};
-pub use bulk::FramedBulk;
+pub use bulk::{FramedBulk, NOTES_BYTES_MAX};
 pub use control::FramedControl;
 pub use error::Error;
 pub use greeting::{Admitted, Greeting, HANDSHAKE_TIMEOUT};

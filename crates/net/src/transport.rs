@@ -12,6 +12,7 @@ use std::os::fd::BorrowedFd;
 
 use crate::error::Error;
 use crate::frame::{Class, MESSAGE_BYTES_MAX};
+use crate::note::Note;
 use crate::segment::Segment;
 
 /// Bytes of messages of one class, with their headers, that may wait on one lane.
@@ -150,7 +151,7 @@ pub enum Destination<'a> {
 }
 
 /// What arrived on a bulk lane.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Received {
     /// A segment, whole and undamaged, is in its place.
     Segment(Segment),
@@ -160,6 +161,8 @@ pub enum Received {
     Discarded(Segment),
     /// The memory of this segment is not ready.
     Waiting(Segment),
+    /// A note.
+    Note(Note),
     /// Nothing more has arrived.
     Blocked,
 }

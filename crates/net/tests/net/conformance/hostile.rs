@@ -17,7 +17,7 @@ use super::{Fixture, local, random};
 const PEERS: usize = 20;
 
 /// Sends bytes that are no part of any protocol, or begin like it.
-fn send_all<F: Fixture>(fixture: &mut F, stream: &mut F::Stream, mut bytes: &[u8]) {
+pub(crate) fn send_all<F: Fixture>(fixture: &mut F, stream: &mut F::Stream, mut bytes: &[u8]) {
     while !bytes.is_empty() {
         match stream.send(bytes, false) {
             Ok(count) => bytes = &bytes[count..],
@@ -40,7 +40,10 @@ fn message(sequence: u64, payload: &[u8]) -> Vec<u8> {
 }
 
 /// What a lane ends with.
-fn end_of<F: Fixture>(fixture: &mut F, mut receive: impl FnMut() -> Result<bool, Error>) -> Error {
+pub(crate) fn end_of<F: Fixture>(
+    fixture: &mut F,
+    mut receive: impl FnMut() -> Result<bool, Error>,
+) -> Error {
     loop {
         match receive() {
             Ok(true) => {}

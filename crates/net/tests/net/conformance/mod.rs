@@ -7,6 +7,7 @@ pub(crate) mod bulk;
 pub(crate) mod control;
 pub(crate) mod greeting;
 pub(crate) mod hostile;
+pub(crate) mod notes;
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -80,6 +81,9 @@ macro_rules! conformance {
                 segments_of_stopped_transfers_are_passed_over damaged_content_is_reported
                 a_close_midway_is_seen a_file_that_is_too_short_ends_the_lane
                 a_file_without_pages_is_sent_from_memory);
+            conformance!(@tests $fixture, notes: notes_arrive_in_their_place_between_segments
+                a_peer_that_does_not_read_its_notes_loses_its_lane a_bad_note_ends_the_lane
+                a_close_within_a_note_is_seen);
             conformance!(@tests $fixture, greeting: both_sides_learn_each_other
                 refusals_reach_the_peer a_handshake_has_a_deadline
                 connections_without_a_proof_are_limited);
