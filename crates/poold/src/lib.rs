@@ -16,7 +16,8 @@
 //! * [`membership`]: lease, map and turn to lead, in etcd. [`identity`]: what the node keeps on its
 //!   disk.
 //! * `links`: control lanes to the other nodes, and connecting again. `movers`: the threads that
-//!   move content over bulk lanes.
+//!   move content over bulk lanes. `fabric`: endpoints by which other nodes write into memory of
+//!   this one instead.
 //! * `checker`: the thread that reads copies for checksums. `loader`: the one that reads parts of
 //!   spilled copies.
 //! * [`store`] and [`memory`]: what is needed of the node's store, narrow, so that a double can
@@ -36,6 +37,7 @@ mod checker;
 pub mod clock;
 pub mod core;
 pub mod door;
+mod fabric;
 pub mod identity;
 mod links;
 mod loader;

@@ -229,6 +229,7 @@ fn settings_of(
         movers: movers(arguments.pool_movers),
         suspect_ms: arguments.pool_suspect_ms,
         certificates,
+        fabric: arguments.pool_fabric.clone(),
     };
     Ok((settings, identity))
 }
@@ -248,8 +249,7 @@ fn take_part(
         // It fails after the end of the main thread.
         move || _ = sender.send(Over::Store)
     };
-    let store = NodeStore::new(connection, ended);
-    let pool = Pool::start(settings, identity, |_| Box::new(store))?;
+    let pool = Pool::start(settings, identity, |_| Box::new(NodeStore::new(connection, ended)))?;
     // Without it everything else works.
     let door = Door::open(&arguments.socket, pool.asker());
     if let Err(error) = &door {

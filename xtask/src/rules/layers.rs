@@ -53,6 +53,7 @@ const PLACES: &[Place] = &[
             "plasmon-cluster",
             "plasmon-certs",
             "plasmon-net",
+            "plasmon-fabric",
             "plasmon-etcd",
             "plasmon-membership",
             "plasmon-pool",

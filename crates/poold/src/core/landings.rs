@@ -263,7 +263,7 @@ mod tests {
     fn the_next_transfer_gets_the_memory_when_the_last_one_gave_it_back() {
         let (sender, done) = channel();
         let sink: DoneSink = Arc::new(move |done| _ = sender.send(done));
-        let movers = Movers::start(2, &sink).unwrap();
+        let movers = Movers::start(2, &sink, None).unwrap();
         let returned = || match done.recv_timeout(Duration::from_secs(60)).unwrap() {
             Done::Returned(transfer, memory) => (transfer, memory),
             _ => panic!("nothing was sent"),
@@ -293,7 +293,7 @@ mod tests {
     #[test]
     fn a_lane_has_the_transfers_that_were_accepted_on_it_and_not_refused() {
         let sink: DoneSink = Arc::new(|_| {});
-        let movers = Movers::start(1, &sink).unwrap();
+        let movers = Movers::start(1, &sink, None).unwrap();
         let mut landings = Landings::default();
         let lane = |slot| (Slot(slot), 0);
         for (number, slot) in [(1, 1), (2, 2), (3, 1), (4, 1)] {
@@ -314,7 +314,7 @@ mod tests {
     fn a_transfer_that_is_accepted_before_its_memory_is_here_gets_it_then() {
         let (sender, done) = channel();
         let sink: DoneSink = Arc::new(move |done| _ = sender.send(done));
-        let movers = Movers::start(1, &sink).unwrap();
+        let movers = Movers::start(1, &sink, None).unwrap();
         let mut landings = Landings::default();
         let (ticket, transfer) = (Ticket(1), TransferNo(10));
         landings.ask(ticket, ID);
@@ -344,7 +344,7 @@ mod tests {
     #[test]
     fn memory_that_comes_too_late_is_given_up() {
         let sink: DoneSink = Arc::new(|_| {});
-        let movers = Movers::start(1, &sink).unwrap();
+        let movers = Movers::start(1, &sink, None).unwrap();
         let mut landings = Landings::default();
         landings.ask(Ticket(1), ID);
         assert!(matches!(landings.end(Ticket(1), Ending::Abandon), After::Later(ID)));

@@ -39,6 +39,7 @@ use std::sync::mpsc::{SyncSender, channel};
 use std::thread::JoinHandle;
 
 use plasmon_cluster::Slot;
+use plasmon_fabric::Choice;
 use plasmon_membership::Snapshot;
 use plasmon_net::handshake::Token;
 use plasmon_net::tcp::TcpListener;
@@ -64,6 +65,7 @@ use self::subscription::Numbers;
 pub use self::subscription::{Ended, PoolSubscription};
 use crate::certificates::Certificates;
 use crate::checker::Checker;
+use crate::fabric::Fabric;
 use crate::identity::Identity;
 use crate::loader::Loader;
 use crate::membership::{self, Membership, Observer};
@@ -88,6 +90,8 @@ pub struct Settings {
     pub suspect_ms: u64,
     /// What its lanes are encrypted with.
     pub certificates: Option<Certificates>,
+    /// The providers by which other nodes write into its memory.
+    pub fabric: Choice,
 }
 
 /// Asks a node that runs, from any thread.
@@ -223,6 +227,7 @@ impl Pool {
     ) -> Result<Self, membership::Error> {
         let Settings { mut membership, listen, token, capacity_bytes, movers, .. } = settings;
         let (suspect_ms, certificates) = (settings.suspect_ms, settings.certificates);
+        let fabric = settings.fabric;
         let listener = TcpListener::bind(listen)?;
         let address = listener.address()?;
         if membership.addresses.is_empty() {
@@ -240,7 +245,9 @@ impl Pool {
         poll.add(&waker, WAKER, Interest::Read)?;
         let to_core = inbox.clone();
         let done: DoneSink = Arc::new(move |done| to_core.put(Incoming::Mover(done)));
-        let movers = Movers::start(movers, &done)?;
+        let reached_at = Some(address.ip()).filter(|ip| !ip.is_unspecified());
+        let fabric = Fabric::open(&fabric, reached_at);
+        let movers = Movers::start(movers, &done, Some(&fabric))?;
         let to_core = inbox.clone();
         let read = Arc::new(move |number, read| to_core.put(Incoming::CopyRead(number, read)));
         let checker = Checker::new(read);

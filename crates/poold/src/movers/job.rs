@@ -5,6 +5,7 @@ use std::sync::Arc;
 use plasmon_cluster::Slot;
 use plasmon_pool::message::{SegmentRange, TransferNo};
 
+use crate::fabric::News;
 use crate::links::LaneStream;
 use crate::memory::{BoxedLanding, SharedSource};
 
@@ -27,6 +28,8 @@ pub(super) enum Job {
     Accept(Receive),
     /// Receives no more of it, and gives the memory back.
     Refuse(TransferNo),
+    /// What became of writes, and of endpoints.
+    Fabric(News),
     /// Ends the thread.
     End,
 }

@@ -1,14 +1,21 @@
-//! One bulk lane with what it sends, and the transfers that a mover receives.
+//! One bulk lane with what it sends.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
 
-use plasmon_net::segment::{SEGMENT_BYTES_MAX, Segment};
-use plasmon_net::transport::{Destination, Destinations, Received, Sent, Source};
+use plasmon_fabric::{Completion, Endpoint};
+use plasmon_net::note::Note;
+use plasmon_net::segment::Segment;
+use plasmon_net::transport::{Received, Sent, Source};
 use plasmon_net::{BulkLane, Error, FramedBulk};
 use plasmon_pool::message::TransferNo;
 
-use super::job::{Done, LaneId, Receive, Serve};
+use super::job::{Done, LaneId, Serve};
+use super::sending::Sending;
+use super::transfers::{OnLane, Transfers};
+use super::windows::{Outcome, Windows};
 use crate::clock::now_ms;
+use crate::fabric::Fabric;
 use crate::links::LaneStream;
 use crate::memory::BoxedLanding;
 use crate::poll::Interest;
@@ -29,7 +36,10 @@ pub(super) struct Lane {
     number: u64,
     connection: u64,
     lane: FramedBulk<LaneStream>,
-    serves: VecDeque<Sending>,
+    serves: VecDeque<Served>,
+    windows: Windows,
+    /// Bytes that the peer has written into windows.
+    window_bytes: u64,
     /// The segment of the first serve that is sent in part.
     current: Option<Segment>,
     /// A transfer that was ended while a segment of it was sent in part: the rest of that segment
@@ -44,46 +54,19 @@ pub(super) struct Lane {
     told: (u64, u64),
 }
 
-/// A transfer that is served.
-struct Sending {
+/// A transfer that is sent.
+struct Served {
     serve: Serve,
-    /// The next segment, in the first of the ranges that are left.
-    next: u32,
-    range: usize,
+    sending: Sending,
 }
 
-impl Sending {
-    /// The next segment, which the sending goes past; `None` after the last one. Its content is in
-    /// one piece, or gathered.
-    fn next_segment(&mut self, gathered: &mut Vec<u8>) -> Option<Segment> {
-        loop {
-            let range = self.serve.ranges.get(self.range)?;
-            let number = range.first.checked_add(self.next).filter(|_| self.next < range.count);
-            let source = &self.serve.source;
-            let place = |number| {
-                let offset = u64::from(number) * u64::from(SEGMENT_BYTES_MAX);
-                let left = source.bytes().checked_sub(offset)?.min(u64::from(SEGMENT_BYTES_MAX));
-                (left > 0).then_some((number, offset, left as usize))
-            };
-            // What a peer asks for beyond the end is not there, nor is what follows in that range.
-            let Some((number, offset, length)) = number.and_then(place) else {
-                (self.range, self.next) = (self.range + 1, 0);
-                continue;
-            };
-            let mut content = source.part(offset, length);
-            if content.len() != length && source.gather(offset, length, gathered) {
-                content = gathered;
-            }
-            if content.len() != length {
-                (self.range, self.next) = (self.range + 1, 0);
-                continue;
-            }
-            self.next += 1;
-            let checksum = crc32c::crc32c(content);
-            let (transfer, bytes) = (self.serve.transfer.0, content.len() as u32);
-            return Some(Segment { transfer, number, bytes, offset, checksum });
-        }
-    }
+/// What a lane is driven with.
+pub(super) struct Turn<'a> {
+    pub(super) transfers: &'a mut Transfers,
+    pub(super) fabric: Option<&'a Fabric>,
+    /// Draws the numbers of writes.
+    pub(super) next_token: &'a mut dyn FnMut() -> u64,
+    pub(super) done: &'a mut dyn FnMut(Done),
 }
 
 impl Lane {
@@ -94,6 +77,8 @@ impl Lane {
             connection,
             lane: FramedBulk::new(stream),
             serves: VecDeque::new(),
+            windows: Windows::default(),
+            window_bytes: 0,
             current: None,
             is_last_segment: false,
             gathered: Vec::new(),
@@ -131,7 +116,8 @@ impl Lane {
     /// What the lane is to be waited for, if that has changed. A lane that stands still is not
     /// waited for to be readable, which it is all the time.
     pub(super) fn new_interest(&mut self) -> Option<Interest> {
-        let wanted = match (self.is_waiting, self.current.is_some() || !self.serves.is_empty()) {
+        let is_sending = self.current.is_some() || !self.serves.is_empty() || self.lane.has_notes();
+        let wanted = match (self.is_waiting, is_sending) {
             (false, false) => Interest::Read,
             (false, true) => Interest::ReadWrite,
             (true, false) => Interest::Nothing,
@@ -143,9 +129,14 @@ impl Lane {
         })
     }
 
-    pub(super) fn serve(&mut self, serve: Serve) {
+    /// Serves a transfer, through a window of the peer if it may have one.
+    pub(super) fn serve(&mut self, serve: Serve, fabric: Option<&Fabric>) {
         self.end_serve(serve.transfer);
-        self.serves.push_back(Sending { serve, next: 0, range: 0 });
+        let sent = match fabric {
+            Some(fabric) => self.windows.serve(serve, fabric, now_ms()),
+            None => Some(serve),
+        };
+        self.serves.extend(sent.map(|serve| Served { serve, sending: Sending::default() }));
     }
 
     /// What it was to send and has not, to be begun again on another connection.
@@ -154,38 +145,87 @@ impl Lane {
         if std::mem::take(&mut self.is_last_segment) {
             self.serves.pop_front();
         }
-        self.serves.drain(..).map(|sending| sending.serve).collect()
+        let mut serves = self.windows.take_serves();
+        serves.extend(self.serves.drain(..).map(|served| served.serve));
+        serves
     }
 
     pub(super) fn end_serve(&mut self, transfer: TransferNo) {
+        if self.windows.has(transfer) {
+            self.windows.end_serve(transfer);
+        }
         let is_current = self.current.is_some_and(|segment| segment.transfer == transfer.0);
         if is_current {
             self.is_last_segment = true;
         }
         let mut at = 0;
-        self.serves.retain(|sending| {
-            let is_kept = sending.serve.transfer != transfer || (is_current && at == 0);
+        self.serves.retain(|served| {
+            let is_kept = served.serve.transfer != transfer || (is_current && at == 0);
             at += 1;
             is_kept
         });
     }
 
+    /// Tells the peer something, when the lane is driven next.
+    pub(super) fn tell(&mut self, note: &Note) -> Result<(), Error> {
+        self.lane.queue_note(note)
+    }
+
+    /// The endpoint whose windows its peer can write into.
+    pub(super) fn endpoint(&self, fabric: &Fabric) -> Option<Arc<Endpoint>> {
+        self.windows.endpoint(fabric)
+    }
+
+    /// A write into a window of its peer ended; how many bytes it brought there.
+    pub(super) fn written(&mut self, completion: &Completion) -> Result<u64, Error> {
+        let outcome = self.windows.written(completion, now_ms());
+        let bytes = outcome.written_bytes;
+        self.carry_out(outcome).map(|()| bytes)
+    }
+
+    /// Windows that were waited for long enough are not waited for any more.
+    pub(super) fn time_passed(&mut self, now_ms: u64) -> Result<(), Error> {
+        let outcome = self.windows.time_passed(now_ms);
+        self.carry_out(outcome)
+    }
+
+    /// Endpoints whose writes do not end.
+    pub(super) fn stuck(&self, now_ms: u64) -> Vec<Arc<Endpoint>> {
+        self.windows.stuck(now_ms)
+    }
+
+    /// When something has to be done though nothing happens.
+    pub(super) fn next_deadline_ms(&self) -> Option<u64> {
+        self.windows.next_deadline_ms()
+    }
+
+    fn carry_out(&mut self, outcome: Outcome) -> Result<(), Error> {
+        let Outcome { notes, send, .. } = outcome;
+        notes.iter().try_for_each(|note| self.lane.queue_note(note))?;
+        let served = |(serve, written): (Serve, BTreeSet<u32>)| Served {
+            serve,
+            sending: Sending::without(written),
+        };
+        self.serves.extend(send.into_iter().map(served));
+        Ok(())
+    }
+
     /// Sends and receives what can be now.
-    pub(super) fn drive(
-        &mut self,
-        transfers: &mut Transfers,
-        done: &mut dyn FnMut(Done),
-    ) -> Result<(), Error> {
-        self.receive(transfers, done)?;
-        self.tell_moving(done);
-        self.send()
+    pub(super) fn drive(&mut self, turn: &mut Turn<'_>) -> Result<(), Error> {
+        self.receive(turn)?;
+        self.tell_moving(turn.done);
+        let outcome = self.windows.write(&mut *turn.next_token);
+        self.carry_out(outcome)?;
+        self.lane.send_notes()?;
+        self.send()?;
+        self.lane.send_notes().map(|_| ())
     }
 
     /// Tells the node now and then that content arrives: a segment over a slow link takes long, and
     /// so does the turn of a transfer among many.
     fn tell_moving(&mut self, done: &mut dyn FnMut(Done)) {
         let (bytes, at_ms) = self.told;
-        let received = self.lane.received_bytes();
+        let received = self.lane.received_bytes() + self.window_bytes;
         if received == bytes {
             return;
         }
@@ -198,10 +238,10 @@ impl Lane {
 
     fn send(&mut self) -> Result<(), Error> {
         for _ in 0..SEGMENTS_AT_ONCE {
-            let Some(sending) = self.serves.front_mut() else { return Ok(()) };
+            let Some(Served { serve, sending }) = self.serves.front_mut() else { return Ok(()) };
             let segment = match self.current {
                 Some(segment) => segment,
-                None => match sending.next_segment(&mut self.gathered) {
+                None => match sending.next_segment(serve, &mut self.gathered) {
                     Some(segment) => segment,
                     None => {
                         self.serves.pop_front();
@@ -210,7 +250,7 @@ impl Lane {
                 },
             };
             self.current = Some(segment);
-            let mut content = sending.serve.source.part(segment.offset, segment.bytes as usize);
+            let mut content = serve.source.part(segment.offset, segment.bytes as usize);
             if content.is_empty() {
                 content = &self.gathered;
             }
@@ -232,28 +272,19 @@ impl Lane {
         Ok(())
     }
 
-    fn receive(
-        &mut self,
-        transfers: &mut Transfers,
-        done: &mut dyn FnMut(Done),
-    ) -> Result<(), Error> {
+    fn receive(&mut self, turn: &mut Turn<'_>) -> Result<(), Error> {
         self.is_waiting = false;
         for _ in 0..SEGMENTS_AT_ONCE {
-            let arrived = |segment: Segment, intact, memory| Done::Arrived {
-                transfer: TransferNo(segment.transfer),
-                segment: segment.number,
-                intact,
-                memory,
-            };
+            let transfers = &mut *turn.transfers;
             match self.lane.receive(&mut OnLane { transfers, lane: self.id })? {
                 Received::Segment(segment) => {
-                    let whole = transfers.note_arrived(&segment);
-                    done(arrived(segment, true, whole));
+                    let whole = turn.transfers.note_arrived(&segment);
+                    (turn.done)(arrived(&segment, true, whole));
                 }
-                Received::Corrupt(segment) => done(arrived(segment, false, None)),
+                Received::Corrupt(segment) => (turn.done)(arrived(&segment, false, None)),
                 Received::Discarded(segment) => {
-                    if let Some(intact) = transfers.what_is_here(&segment) {
-                        done(arrived(segment, intact, None));
+                    if let Some(intact) = turn.transfers.what_is_here(&segment) {
+                        (turn.done)(arrived(&segment, intact, None));
                     }
                 }
                 Received::Waiting(_) => {
@@ -261,125 +292,53 @@ impl Lane {
                     return Ok(());
                 }
                 Received::Blocked => return Ok(()),
+                Received::Note(note) => self.hear(note, turn)?,
             }
         }
         Ok(())
     }
-}
 
-/// The transfers that a mover receives.
-#[derive(Default)]
-pub(crate) struct Transfers {
-    accepted: BTreeMap<TransferNo, Transfer>,
-    /// The highest number of a transfer so far; nodes number them upwards.
-    highest: Option<TransferNo>,
-    /// One whose segment came though it was not known.
-    unknown: Option<TransferNo>,
-}
-
-/// A transfer that is received.
-struct Transfer {
-    /// Its segments come over this lane alone.
-    lane: LaneId,
-    state: State,
-}
-
-enum State {
-    /// The memory is not here yet.
-    Expected,
-    Here(BoxedLanding, u32),
-}
-
-impl Transfers {
-    pub(crate) fn expect(&mut self, lane: LaneId, transfer: TransferNo) {
-        self.highest = self.highest.max(Some(transfer));
-        self.accepted.insert(transfer, Transfer { lane, state: State::Expected });
-    }
-
-    /// Takes the memory of a transfer. One without bytes is complete.
-    pub(crate) fn accept(&mut self, receive: Receive) -> Option<Done> {
-        let Receive { lane, transfer, segments, mut memory } = receive;
-        self.highest = self.highest.max(Some(transfer));
-        if memory.bytes().is_empty() {
-            self.accepted.remove(&transfer);
-            return Some(Done::Arrived {
-                transfer,
-                segment: 0,
-                intact: true,
-                memory: Some(memory),
-            });
-        }
-        let state = State::Here(memory, segments);
-        self.accepted.insert(transfer, Transfer { lane, state });
-        None
-    }
-
-    /// Whether this transfer is or was accepted.
-    pub(crate) fn is_known(&self, transfer: TransferNo) -> bool {
-        Some(transfer) <= self.highest
-    }
-
-    /// The transfer that a lane stands still for though it is not known.
-    pub(crate) fn take_unknown(&mut self) -> Option<TransferNo> {
-        self.unknown.take()
-    }
-
-    /// A segment is in its place. After the last one that was asked for the memory is given back:
-    /// the core has something to do with it, and would have to ask for it.
-    fn note_arrived(&mut self, segment: &Segment) -> Option<BoxedLanding> {
-        let transfer = TransferNo(segment.transfer);
-        let State::Here(memory, left) = &mut self.accepted.get_mut(&transfer)?.state else {
-            return None;
+    /// The peer says something about windows.
+    fn hear(&mut self, note: Note, turn: &mut Turn<'_>) -> Result<(), Error> {
+        let answered = |windows: &mut Windows, transfer, window| match turn.fabric {
+            Some(fabric) => windows.answered(TransferNo(transfer), window, fabric, now_ms()),
+            None => Outcome::default(),
         };
-        if memory.arrived().insert(segment.number) {
-            *left = left.saturating_sub(1);
-        }
-        if *left > 0 { None } else { self.refuse(transfer) }
-    }
-
-    /// Of a segment that was passed over though its transfer is received: whether one of its number
-    /// is here.
-    fn what_is_here(&mut self, segment: &Segment) -> Option<bool> {
-        match &mut self.accepted.get_mut(&TransferNo(segment.transfer))?.state {
-            State::Here(memory, _) => Some(memory.arrived().contains(&segment.number)),
-            State::Expected => None,
-        }
-    }
-
-    /// Forgets a transfer; its memory.
-    pub(crate) fn refuse(&mut self, transfer: TransferNo) -> Option<BoxedLanding> {
-        match self.accepted.remove(&transfer)?.state {
-            State::Here(memory, _) => Some(memory),
-            State::Expected => None,
-        }
+        let outcome = match note {
+            Note::Endpoints(theirs) => {
+                self.windows.set_theirs(theirs);
+                Outcome::default()
+            }
+            Note::Window { transfer, window } => {
+                answered(&mut self.windows, transfer, Some(window))
+            }
+            Note::NoWindow { transfer } => answered(&mut self.windows, transfer, None),
+            Note::Stop { transfer } => self.windows.stop(TransferNo(transfer)),
+            Note::Ended { transfer } => {
+                let transfer = TransferNo(transfer);
+                if let Some(memory) = turn.transfers.ended(self.id, transfer) {
+                    (turn.done)(Done::Returned(transfer, memory));
+                }
+                Outcome::default()
+            }
+            Note::Written(segment) => {
+                if let Some((intact, memory)) = turn.transfers.note_written(self.id, &segment) {
+                    self.window_bytes += u64::from(segment.bytes);
+                    (turn.done)(arrived(&segment, intact, memory));
+                }
+                Outcome::default()
+            }
+        };
+        self.carry_out(outcome)
     }
 }
 
-/// The transfers as one lane sees them: a peer writes into what was asked of it alone.
-struct OnLane<'a> {
-    transfers: &'a mut Transfers,
-    lane: LaneId,
-}
-
-impl Destinations for OnLane<'_> {
-    fn find(&mut self, segment: &Segment) -> Destination<'_> {
-        let transfer = TransferNo(segment.transfer);
-        let is_known = self.transfers.is_known(transfer);
-        match self.transfers.accepted.get_mut(&transfer) {
-            Some(accepted) if accepted.lane != self.lane => Destination::Unknown,
-            // One that is here is not written again, nor may another be written over it.
-            Some(Transfer { state: State::Here(memory, _), .. }) => {
-                let place = u64::from(segment.number) * u64::from(SEGMENT_BYTES_MAX);
-                let is_wanted =
-                    place == segment.offset && !memory.arrived().contains(&segment.number);
-                if is_wanted { Destination::Memory(memory.bytes()) } else { Destination::Discard }
-            }
-            Some(Transfer { state: State::Expected, .. }) => Destination::Later,
-            None if is_known => Destination::Discard,
-            None => {
-                self.transfers.unknown = Some(transfer);
-                Destination::Later
-            }
-        }
+/// A segment arrived.
+fn arrived(segment: &Segment, intact: bool, memory: Option<BoxedLanding>) -> Done {
+    Done::Arrived {
+        transfer: TransferNo(segment.transfer),
+        segment: segment.number,
+        intact,
+        memory,
     }
 }

@@ -18,9 +18,15 @@
 //!   receiving side may have asked for it after it saw that end, and what it does not want any more
 //!   it ends.
 //! * An object without bytes has no segment to send: its landing is complete at once.
+//! * Where both nodes have endpoints of one provider, the memory of a large landing is a window,
+//!   and the other node writes into it (`windows`, `transfers`). The lane has what is said about
+//!   that, and the content where anything fails.
 
 mod job;
 mod lane;
+mod sending;
+mod transfers;
+mod windows;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -30,16 +36,25 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use plasmon_cluster::Slot;
+use plasmon_fabric::{Completion, Endpoint};
+use plasmon_net::note::Note;
 use plasmon_pool::message::TransferNo;
 
 use self::job::Job;
 pub(crate) use self::job::{Done, DoneSink, LaneId, Receive, Serve};
-use self::lane::{Lane, Transfers};
+use self::lane::{Lane, Turn};
+use self::transfers::{Refused, Transfers};
+use self::windows::{WINDOW_BYTES_MIN, window_note};
+use crate::clock::now_ms;
+use crate::fabric::{Fabric, News, Teller};
 use crate::links::{BULK_LANES, LaneStream};
 use crate::poll::{Interest, Poll, Waker};
 
 /// The number of the waker in a mover's poll.
 const WAKER: u64 = 0;
+
+/// Movers at most: their numbers are a part of what writes are known by.
+const MOVERS_MAX: usize = 64;
 
 /// The movers.
 #[derive(Debug)]
@@ -55,17 +70,26 @@ struct Handle {
 }
 
 impl Movers {
-    /// Starts so many threads, at least one.
-    pub(crate) fn start(count: usize, sink: &DoneSink) -> io::Result<Self> {
-        let movers = (0..count.max(1)).map(|number| {
+    /// Starts so many threads, at least one, that use the endpoints of a fabric.
+    pub(crate) fn start(
+        count: usize,
+        sink: &DoneSink,
+        fabric: Option<&Arc<Fabric>>,
+    ) -> io::Result<Self> {
+        let movers = (0..count.clamp(1, MOVERS_MAX)).map(|number| {
             let (jobs, inbox) = channel();
             let waker = Arc::new(Waker::new()?);
-            let mut mover = Mover::new(inbox, waker.clone(), sink.clone())?;
+            let of_fabric = fabric.map(|fabric| (fabric.clone(), number));
+            let mut mover = Mover::new(inbox, waker.clone(), sink.clone(), of_fabric)?;
             let name = format!("pool-mover-{number}");
             let thread = std::thread::Builder::new().name(name).spawn(move || mover.run())?;
             Ok(Handle { jobs, waker, thread: Some(thread) })
         });
-        Ok(Self { movers: movers.collect::<io::Result<_>>()? })
+        let movers = movers.collect::<io::Result<Vec<Handle>>>()?;
+        if let Some(fabric) = fabric {
+            fabric.attach(movers.iter().map(Handle::teller).collect());
+        }
+        Ok(Self { movers })
     }
 
     /// The lane of a transfer with a peer.
@@ -129,6 +153,17 @@ impl Drop for Movers {
 }
 
 impl Handle {
+    /// What tells the mover what became of writes.
+    fn teller(&self) -> Teller {
+        let (jobs, waker) = (self.jobs.clone(), self.waker.clone());
+        Box::new(move |news| {
+            // After the end of the mover nothing waits for its writes.
+            if jobs.send(Job::Fabric(news)).is_ok() {
+                waker.wake();
+            }
+        })
+    }
+
     fn give(&self, job: Job) {
         // A mover ends only when it panicked; its lanes have ended then, which the peers see.
         if self.jobs.send(job).is_ok() {
@@ -153,12 +188,22 @@ struct Mover {
     due: BTreeSet<LaneId>,
     /// Lanes that have received more than they have looked at, which no event tells of.
     buffered: BTreeSet<LaneId>,
+    /// The endpoints, and the number of this mover there.
+    fabric: Option<(Arc<Fabric>, usize)>,
+    /// The lanes of writes that are under way.
+    writes: BTreeMap<u64, LaneId>,
+    next_write: u64,
     is_over: bool,
     sink: DoneSink,
 }
 
 impl Mover {
-    fn new(inbox: Receiver<Job>, waker: Arc<Waker>, sink: DoneSink) -> io::Result<Self> {
+    fn new(
+        inbox: Receiver<Job>,
+        waker: Arc<Waker>,
+        sink: DoneSink,
+        fabric: Option<(Arc<Fabric>, usize)>,
+    ) -> io::Result<Self> {
         let poll = Poll::new()?;
         poll.add(&waker, WAKER, Interest::Read)?;
         Ok(Self {
@@ -172,6 +217,9 @@ impl Mover {
             transfers: Transfers::default(),
             due: BTreeSet::new(),
             buffered: BTreeSet::new(),
+            fabric,
+            writes: BTreeMap::new(),
+            next_write: 0,
             is_over: false,
             sink,
         })
@@ -179,8 +227,7 @@ impl Mover {
 
     fn run(&mut self) {
         while !self.is_over {
-            let time = (!self.buffered.is_empty()).then_some(Duration::ZERO);
-            let ready = match self.poll.wait(time) {
+            let ready = match self.poll.wait(self.time_left()) {
                 Ok(ready) => ready,
                 Err(error) => return (self.sink)(Done::Failed(error)),
             };
@@ -196,9 +243,17 @@ impl Mover {
                 self.due.insert(id);
             }
             self.due.append(&mut self.buffered);
+            self.time_passed();
             while let Some(id) = self.due.pop_first() {
                 self.drive(id);
             }
+            if let Some(error) = self.transfers.take_broken() {
+                return (self.sink)(Done::Failed(io::Error::other(error)));
+            }
+        }
+        for endpoint in self.transfers.endpoints_of(|_| true) {
+            // The process ends; memory that cannot be freed is kept until then.
+            let _ = endpoint.close();
         }
     }
 
@@ -210,19 +265,11 @@ impl Mover {
                 Job::EndPeer(peer) => self.end_peer(peer),
                 Job::Serve(serve) => self.serve(serve),
                 Job::EndServe(peer, transfer) => self.end_serve(peer, transfer),
-                Job::Expect(lane, transfer) => self.transfers.expect(lane, transfer),
-                Job::Accept(receive) => {
-                    if let Some(done) = self.transfers.accept(receive) {
-                        (self.sink)(done);
-                    }
-                    self.drive_waiting();
-                }
-                Job::Refuse(transfer) => {
-                    if let Some(memory) = self.transfers.refuse(transfer) {
-                        (self.sink)(Done::Returned(transfer, memory));
-                    }
-                    self.drive_waiting();
-                }
+                Job::Expect(lane, transfer) => self.expect(lane, transfer),
+                Job::Accept(receive) => self.accept(receive),
+                Job::Refuse(transfer) => self.refuse(transfer),
+                Job::Fabric(News::Written(completion)) => self.written(&completion),
+                Job::Fabric(News::Endpoints) => self.tell_endpoints(),
                 Job::End => self.is_over = true,
             }
         }
@@ -238,9 +285,17 @@ impl Mover {
             return (self.sink)(Done::LaneEnded { id, connection });
         }
         let mut lane = Lane::new(id, number, connection, stream);
-        self.early.remove(&id).into_iter().flatten().for_each(|serve| lane.serve(serve));
+        let fabric = self.fabric.as_ref().map(|(fabric, _)| &**fabric);
+        let early = self.early.remove(&id).into_iter().flatten();
+        early.for_each(|serve| lane.serve(serve, fabric));
         self.numbers.insert(number, id);
         self.lanes.insert(id, lane);
+        if let Some((fabric, _)) = &self.fabric {
+            let endpoints = fabric.endpoints();
+            if !endpoints.endpoints.is_empty() {
+                self.tell(id, &Note::Endpoints(endpoints));
+            }
+        }
         self.due.insert(id);
     }
 
@@ -250,13 +305,14 @@ impl Mover {
             self.remove(id);
         }
         self.early.retain(|(slot, _), _| *slot != peer);
+        self.lose(|(slot, _)| slot == peer);
     }
 
     fn serve(&mut self, serve: Serve) {
         let id = (serve.peer, Movers::lane_of(serve.transfer));
         match self.lanes.get_mut(&id) {
             Some(lane) => {
-                lane.serve(serve);
+                lane.serve(serve, self.fabric.as_ref().map(|(fabric, _)| &**fabric));
                 self.due.insert(id);
             }
             None => {
@@ -287,6 +343,7 @@ impl Mover {
     fn interrupt(&mut self, id: LaneId) -> Option<u64> {
         let mut lane = self.remove(id)?;
         self.early.entry(id).or_default().extend(lane.take_serves());
+        self.lose(|lost| lost == id);
         Some(lane.connection())
     }
 
@@ -299,7 +356,19 @@ impl Mover {
     fn drive(&mut self, id: LaneId) {
         let Some(lane) = self.lanes.get_mut(&id) else { return };
         let sink = &self.sink;
-        let driven = lane.drive(&mut self.transfers, &mut |done| sink(done));
+        let mover = self.fabric.as_ref().map_or(0, |(_, number)| *number);
+        let (writes, next_write) = (&mut self.writes, &mut self.next_write);
+        let driven = lane.drive(&mut Turn {
+            transfers: &mut self.transfers,
+            fabric: self.fabric.as_ref().map(|(fabric, _)| &**fabric),
+            next_token: &mut || {
+                *next_write += 1;
+                let token = Fabric::token(mover, *next_write);
+                writes.insert(token, id);
+                token
+            },
+            done: &mut |done| sink(done),
+        });
         if let Err(error) = driven {
             return self.end(id, &error.to_string());
         }
@@ -324,6 +393,149 @@ impl Mover {
         }
     }
 
+    fn expect(&mut self, lane: LaneId, transfer: TransferNo) {
+        self.transfers.expect(lane, transfer);
+        // Its peer may wait to hear whether there is a window.
+        if self.endpoint(lane).is_some() {
+            self.tell(lane, &Note::NoWindow { transfer: transfer.0 });
+        }
+    }
+
+    /// Takes the memory of a transfer: as a window, where the peer can write into it.
+    fn accept(&mut self, receive: Receive) {
+        if let Some(receive) = self.open_window(receive)
+            && let Some(done) = self.transfers.accept(receive)
+        {
+            (self.sink)(done);
+        }
+        self.drive_waiting();
+    }
+
+    /// Opens a window; what has none comes back.
+    fn open_window(&mut self, mut receive: Receive) -> Option<Receive> {
+        let (lane, transfer) = (receive.lane, receive.transfer);
+        let is_large = receive.memory.bytes().len() as u64 >= WINDOW_BYTES_MIN;
+        let endpoint = if is_large { self.endpoint(lane) } else { None };
+        let Some(endpoint) = endpoint.filter(|_| !self.transfers.is_expected(transfer)) else {
+            return Some(receive);
+        };
+        match self.transfers.open(receive, endpoint.clone()) {
+            Ok(grant) => {
+                self.tell(lane, &window_note(transfer, &endpoint, grant));
+                None
+            }
+            Err(receive) => {
+                self.tell(lane, &Note::NoWindow { transfer: transfer.0 });
+                Some(receive)
+            }
+        }
+    }
+
+    fn refuse(&mut self, transfer: TransferNo) {
+        match self.transfers.refuse(transfer, now_ms()) {
+            Refused::Memory(memory) => (self.sink)(Done::Returned(transfer, memory)),
+            Refused::Stop(lane) => self.tell(lane, &Note::Stop { transfer: transfer.0 }),
+            Refused::Nothing => {}
+        }
+        self.drive_waiting();
+    }
+
+    /// The endpoint for transfers with the peer of a lane.
+    fn endpoint(&self, id: LaneId) -> Option<Arc<Endpoint>> {
+        self.lanes.get(&id)?.endpoint(&self.fabric.as_ref()?.0)
+    }
+
+    /// Tells the peer of a lane something, as long as there is the lane.
+    fn tell(&mut self, id: LaneId, note: &Note) {
+        self.with_lane(id, |lane| lane.tell(note));
+    }
+
+    /// Does something with a lane, which is driven then, or has ended.
+    fn with_lane(
+        &mut self,
+        id: LaneId,
+        mut act: impl FnMut(&mut Lane) -> Result<(), plasmon_net::Error>,
+    ) {
+        let Some(lane) = self.lanes.get_mut(&id) else { return };
+        match act(lane) {
+            Ok(()) => _ = self.due.insert(id),
+            Err(error) => self.end(id, &error.to_string()),
+        }
+    }
+
+    /// A write ended.
+    fn written(&mut self, completion: &Completion) {
+        let Some(id) = self.writes.remove(&completion.token) else { return };
+        let mut bytes = 0;
+        self.with_lane(id, |lane| {
+            bytes = lane.written(completion)?;
+            Ok(())
+        });
+        if let Some((fabric, _)) = &self.fabric {
+            fabric.count(bytes);
+        }
+    }
+
+    /// Peers are told what they can write into now, and windows of endpoints that are closed are
+    /// memory again.
+    fn tell_endpoints(&mut self) {
+        self.take_dead();
+        let Some((fabric, _)) = &self.fabric else { return };
+        let note = Note::Endpoints(fabric.endpoints());
+        let lanes: Vec<LaneId> = self.lanes.keys().copied().collect();
+        lanes.into_iter().for_each(|id| self.tell(id, &note));
+    }
+
+    /// The peers of some lanes are lost, and may be in the middle of a write.
+    fn lose(&mut self, is_lost: impl Fn(LaneId) -> bool) {
+        self.reset(self.transfers.endpoints_of(is_lost));
+    }
+
+    /// Closes endpoints, so that nothing is written into their windows any more.
+    fn reset(&mut self, endpoints: Vec<Arc<Endpoint>>) {
+        let Some((fabric, _)) = &self.fabric else { return };
+        for endpoint in endpoints {
+            tracing::debug!("an endpoint of {} is closed", endpoint.provider_name());
+            if let Err(error) = fabric.reset(&endpoint) {
+                // A peer may write into memory for ever that is to be something else.
+                return (self.sink)(Done::Failed(io::Error::other(error)));
+            }
+        }
+        self.take_dead();
+    }
+
+    fn take_dead(&mut self) {
+        for (transfer, memory) in self.transfers.close_dead() {
+            (self.sink)(Done::Returned(transfer, memory));
+        }
+    }
+
+    /// How long nothing has to be done if nothing happens.
+    fn time_left(&self) -> Option<Duration> {
+        if !self.buffered.is_empty() {
+            return Some(Duration::ZERO);
+        }
+        let of_lanes = self.lanes.values().filter_map(Lane::next_deadline_ms);
+        let next = of_lanes.chain(self.transfers.next_deadline_ms()).min()?;
+        Some(Duration::from_millis(next.saturating_sub(now_ms())))
+    }
+
+    /// What was waited for long enough is not waited for any more.
+    fn time_passed(&mut self) {
+        if self.fabric.is_none() {
+            return;
+        }
+        let now = now_ms();
+        let stuck = self.lanes.values().flat_map(|lane| lane.stuck(now));
+        let closed = stuck.chain(self.transfers.overdue(now)).collect();
+        self.reset(closed);
+        let is_due = |lane: &Lane| lane.next_deadline_ms().is_some_and(|at_ms| at_ms <= now);
+        let due = self.lanes.iter().filter(|(_, lane)| is_due(lane));
+        for id in due.map(|(id, _)| *id).collect::<Vec<_>>() {
+            self.with_lane(id, |lane| lane.time_passed(now));
+        }
+    }
+
     fn end(&mut self, id: LaneId, why: &str) {
         tracing::debug!("bulk lane {} of slot {} ended: {why}", id.1, id.0);
         if let Some(connection) = self.interrupt(id) {
@@ -334,3 +546,5 @@ impl Mover {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod window_tests;

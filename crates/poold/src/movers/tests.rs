@@ -16,7 +16,7 @@ use crate::certificates::Certificates;
 use crate::clock::now_ms;
 use crate::memory::{BoxedLanding, Landing, SharedSource, Source};
 
-struct Bytes(Vec<u8>);
+pub(super) struct Bytes(pub(super) Vec<u8>);
 
 impl Source for Bytes {
     fn bytes(&self) -> u64 {
@@ -28,7 +28,7 @@ impl Source for Bytes {
     }
 }
 
-struct Memory(Vec<u8>, BTreeSet<u32>);
+pub(super) struct Memory(pub(super) Vec<u8>, pub(super) BTreeSet<u32>);
 
 impl Landing for Memory {
     fn bytes(&mut self) -> &mut [u8] {
@@ -54,8 +54,8 @@ impl Source for Damaged {
     }
 }
 
-struct End {
-    movers: Movers,
+pub(super) struct End {
+    pub(super) movers: Movers,
     done: Receiver<Done>,
     /// Memory that came back with its last segment.
     whole: RefCell<BTreeMap<TransferNo, BoxedLanding>>,
@@ -63,13 +63,18 @@ struct End {
 
 impl End {
     fn new(count: usize) -> Self {
+        Self::with(count, None)
+    }
+
+    pub(super) fn with(count: usize, fabric: Option<&Arc<Fabric>>) -> Self {
         let (sender, done) = channel();
         let sink: DoneSink = Arc::new(move |done| _ = sender.send(done));
-        Self { movers: Movers::start(count, &sink).unwrap(), done, whole: RefCell::default() }
+        let movers = Movers::start(count, &sink, fabric).unwrap();
+        Self { movers, done, whole: RefCell::default() }
     }
 
     /// What is done next, other than that content arrives.
-    fn next(&self) -> Done {
+    pub(super) fn next(&self) -> Done {
         loop {
             let mut done = self.done.recv_timeout(TEST_TIMEOUT).expect("something is done in time");
             match &mut done {
@@ -94,7 +99,7 @@ impl End {
     }
 
     /// The segments of a transfer that arrived, up to so many.
-    fn arrived(&self, transfer: TransferNo, count: usize) -> Vec<(u32, bool)> {
+    pub(super) fn arrived(&self, transfer: TransferNo, count: usize) -> Vec<(u32, bool)> {
         let mut found = Vec::new();
         while found.len() < count {
             match self.next() {
@@ -110,7 +115,7 @@ impl End {
         found
     }
 
-    fn returned(&self) -> (TransferNo, BoxedLanding) {
+    pub(super) fn returned(&self) -> (TransferNo, BoxedLanding) {
         loop {
             match self.next() {
                 Done::Returned(transfer, memory) => return (transfer, memory),
@@ -123,7 +128,7 @@ impl End {
 }
 
 /// Both sides of a connection.
-fn connection(listener: &TcpListener) -> (LaneStream, LaneStream) {
+pub(super) fn connection(listener: &TcpListener) -> (LaneStream, LaneStream) {
     let (near, far) = sockets(listener);
     (LaneStream::plain(near), LaneStream::plain(far))
 }
@@ -141,21 +146,26 @@ fn sockets(listener: &TcpListener) -> (TcpStream, TcpStream) {
 /// Two nodes, 0 and 1, with all bulk lanes between them.
 fn pair(count: usize) -> (End, End) {
     let (zero, one) = (End::new(count), End::new(count));
-    let listener = TcpListener::bind(([127, 0, 0, 1], 0).into()).unwrap();
-    for lane in 0..BULK_LANES {
-        let (near, far) = connection(&listener);
-        zero.movers.add((Slot(1), lane), 1, near);
-        one.movers.add((Slot(0), lane), 1, far);
-    }
+    connect(&zero, &one, 1);
     (zero, one)
 }
 
-fn all(bytes: usize) -> Vec<SegmentRange> {
+/// Connects all bulk lanes of two nodes.
+pub(super) fn connect(zero: &End, one: &End, connection_number: u64) {
+    let listener = TcpListener::bind(([127, 0, 0, 1], 0).into()).unwrap();
+    for lane in 0..BULK_LANES {
+        let (near, far) = connection(&listener);
+        zero.movers.add((Slot(1), lane), connection_number, near);
+        one.movers.add((Slot(0), lane), connection_number, far);
+    }
+}
+
+pub(super) fn all(bytes: usize) -> Vec<SegmentRange> {
     let count = bytes.div_ceil(SEGMENT_BYTES_MAX as usize).max(1) as u32;
     vec![SegmentRange { first: 0, count }]
 }
 
-fn serve(
+pub(super) fn serve(
     end: &End,
     peer: Slot,
     transfer: TransferNo,
@@ -165,18 +175,18 @@ fn serve(
     end.movers.serve(Serve { peer, transfer, source, ranges });
 }
 
-fn accept(end: &End, peer: Slot, transfer: TransferNo, bytes: usize) {
+pub(super) fn accept(end: &End, peer: Slot, transfer: TransferNo, bytes: usize) {
     accept_into(end, peer, transfer, Box::new(Memory(vec![0; bytes], BTreeSet::new())));
 }
 
-fn accept_into(end: &End, peer: Slot, transfer: TransferNo, mut memory: BoxedLanding) {
+pub(super) fn accept_into(end: &End, peer: Slot, transfer: TransferNo, mut memory: BoxedLanding) {
     let segments = all(memory.bytes().len())[0].count;
     let lane = (peer, Movers::lane_of(transfer));
     end.movers.accept(Receive { lane, transfer, segments, memory });
 }
 
 /// The memory of a transfer, which is refused if it did not come back with the last segment.
-fn refuse(end: &End, peer: Slot, transfer: TransferNo) -> BoxedLanding {
+pub(super) fn refuse(end: &End, peer: Slot, transfer: TransferNo) -> BoxedLanding {
     if let Some(memory) = end.whole.borrow_mut().remove(&transfer) {
         return memory;
     }
