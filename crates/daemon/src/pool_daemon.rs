@@ -15,6 +15,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use plasmon_proto::fabric::Choice;
 use plasmon_shm::edge;
 use plasmon_shm::pidfd::ProcessFd;
 use plasmon_shm::program;
@@ -192,6 +193,7 @@ fn arguments(config: &Config, pool: &Pool, store: u64) -> Vec<OsString> {
     give("--store", store.to_string().into());
     give("--cluster", pool.cluster.to_string().into());
     give("--node-name", pool.node_name.clone().into());
+    let fabric = Some(&pool.fabric).filter(|fabric| **fabric != Choice::default());
     let chosen = [
         ("--pool-listen", pool.listen.map(|address| address.to_string().into())),
         ("--pool-token-file", pool.token_file.clone().map(OsString::from)),
@@ -200,6 +202,7 @@ fn arguments(config: &Config, pool: &Pool, store: u64) -> Vec<OsString> {
         ("--pool-weight", pool.weight.map(|weight| weight.to_string().into())),
         ("--pool-movers", pool.movers.map(|movers| movers.to_string().into())),
         ("--pool-suspect-ms", pool.suspect_ms.map(|ms| ms.to_string().into())),
+        ("--pool-fabric", fabric.map(|fabric| fabric.to_string().into())),
     ];
     for (flag, value) in chosen {
         if let Some(value) = value {

@@ -120,6 +120,10 @@ pub(crate) struct PoolNode {
     /// 3000).
     #[arg(long, value_name = "MS")]
     pub(crate) pool_suspect_ms: Option<u32>,
+    /// By what other nodes write into the memory of this one: auto (cards), off, or some of verbs,
+    /// efa, net and shm, separated by semicolons; the rest goes over TCP (default: auto).
+    #[arg(long, value_name = "PROVIDERS")]
+    pub(crate) fabric: Option<String>,
     /// How long to wait until the node has joined its pool. The store is started anyway, and goes
     /// on trying.
     #[arg(long, value_name = "SECONDS", default_value_t = 20.0, value_parser = seconds)]
@@ -146,6 +150,7 @@ impl PoolNode {
             ("pool_weight", number(self.pool_weight)),
             ("pool_movers", number(self.pool_movers)),
             ("pool_suspect_ms", number(self.pool_suspect_ms)),
+            ("pool_fabric", self.fabric.clone()),
         ];
         all.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?)))
     }

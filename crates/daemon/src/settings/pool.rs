@@ -7,6 +7,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use plasmon_proto::ClusterAddress;
+use plasmon_proto::fabric::{BadChoice, Choice};
 use plasmon_proto::limits::{
     MOVERS_MAX, NODE_NAME_BYTES_MAX, NODE_WEIGHT_MAX, SUSPECT_MS_MAX, SUSPECT_MS_MIN,
     TOKEN_BYTES_MAX, TOKEN_BYTES_MIN, ZONE_BYTES_MAX,
@@ -45,6 +46,8 @@ pub struct Pool {
     pub movers: Option<u32>,
     /// How long it hears nothing of a node before it reports it, unless it is the default.
     pub suspect_ms: Option<u32>,
+    /// By which providers other nodes write into its memory.
+    pub fabric: Choice,
 }
 
 impl Pool {
@@ -66,6 +69,7 @@ impl Pool {
             weight: weight(settings.pool_weight)?,
             movers: movers(settings.pool_movers)?,
             suspect_ms: suspect_ms(settings.pool_suspect_ms)?,
+            fabric: fabric(&settings.pool_fabric)?,
         }))
     }
 
@@ -101,6 +105,7 @@ fn check_no_pool(settings: &Settings) -> Result<(), BadStart> {
         ("pool_weight", settings.pool_weight != default.pool_weight),
         ("pool_movers", settings.pool_movers != default.pool_movers),
         ("pool_suspect_ms", settings.pool_suspect_ms != default.pool_suspect_ms),
+        ("pool_fabric", settings.pool_fabric != default.pool_fabric),
     ];
     match given.iter().find(|(_, is_given)| *is_given) {
         Some((key, _)) => Err(wrong(key, "a store has it in a pool: set cluster as well".into())),
@@ -181,6 +186,10 @@ fn suspect_ms(ms: u32) -> Result<Option<u32>, BadStart> {
         return Err(wrong("pool_suspect_ms", what));
     }
     Ok(Some(ms).filter(|ms| *ms != Settings::default().pool_suspect_ms))
+}
+
+fn fabric(text: &str) -> Result<Choice, BadStart> {
+    text.parse().map_err(|bad: BadChoice| wrong("pool_fabric", bad.to_string()))
 }
 
 /// What is wrong with the file of a secret.

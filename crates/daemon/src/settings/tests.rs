@@ -4,6 +4,7 @@ use std::fs::Permissions;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 
+use plasmon_proto::fabric::{Choice, Provider};
 use plasmon_proto::limits::NODE_NAME_BYTES_MAX;
 use plasmon_proto::message::Access;
 use plasmon_proto::object::Level;
@@ -189,7 +190,7 @@ fn a_node_of_a_pool_has_settings_of_its_own() {
     let plain = pool(CLUSTER, &[]).unwrap().unwrap();
     assert_eq!((plain.listen, plain.token_file, plain.folder), (None, None, None));
     assert_eq!((plain.zone.as_str(), plain.weight, plain.movers), ("", None, None));
-    assert_eq!(plain.suspect_ms, None);
+    assert_eq!((plain.suspect_ms, plain.fabric), (None, Choice::Auto));
     let given = [
         ("pool_listen", "[::1]:0"),
         ("pool_token_file", "/etc/token"),
@@ -198,6 +199,7 @@ fn a_node_of_a_pool_has_settings_of_its_own() {
         ("pool_weight", "0"),
         ("pool_movers", "64"),
         ("pool_suspect_ms", "0"),
+        ("pool_fabric", "shm;net"),
     ];
     let set = pool(CLUSTER, &given).unwrap().unwrap();
     assert_eq!(set.listen.map(|address| address.to_string()).as_deref(), Some("[::1]:0"));
@@ -205,6 +207,7 @@ fn a_node_of_a_pool_has_settings_of_its_own() {
     assert!(set.folder.is_some_and(|folder| folder.is_absolute() && folder.ends_with("here")));
     assert_eq!((set.zone.as_str(), set.weight, set.movers), ("rack 1", Some(0), Some(64)));
     assert_eq!(set.suspect_ms, Some(0));
+    assert_eq!(set.fabric.providers(), [Provider::Shm, Provider::Net]);
     for (key, value) in given {
         assert_eq!(refused("", &[(key, value)]).0, key, "without a pool");
     }
@@ -220,6 +223,8 @@ fn a_node_of_a_pool_has_settings_of_its_own() {
         ("pool_movers", "65"),
         ("pool_suspect_ms", "999"),
         ("pool_suspect_ms", "60001"),
+        ("pool_fabric", ""),
+        ("pool_fabric", "sockets"),
     ] {
         assert_eq!(refused(CLUSTER, &[(key, value)]).0, key, "{value}");
     }
