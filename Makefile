@@ -10,7 +10,7 @@ NAME ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo demo-pool demo-durable test test-foreign check bench fuzz soak sim sim-node faults sanitize docs format clean spark demo-spark \
-	test-spark test-spark-pool test-spark-lines test-spark-suites test-hdf5 test-power
+	test-spark test-spark-pool test-spark-lines test-spark-suites test-hdf5 test-power test-rdma
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | \
@@ -72,6 +72,10 @@ test-power: ## [ROUNDS=20] [SEED=1] [DEVICE=disk|nvdimm]: the power of virtual m
 	@scripts/setup.sh power
 	@scripts/power.sh --rounds $(ROUNDS) $(if $(SEED),--seed $(SEED)) \
 		$(if $(DEVICE),--device $(DEVICE))
+
+test-rdma: ## pool transfers over verbs, in a virtual machine with a software RDMA card (minutes)
+	@scripts/setup.sh rdma
+	@scripts/rdma.sh
 
 test-foreign: ## [NAME=pandas]: other projects' own tests of pickling and parallel work, over ours
 	@scripts/setup.sh

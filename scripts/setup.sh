@@ -8,6 +8,7 @@
 #                          Rivals from PyPI have environments of their own, made when measured
 #   setup.sh durable-rivals   what durable objects are measured beside, likewise
 #   setup.sh power         an emulator, and a kernel for it, unpacked into target/power
+#   setup.sh rdma          that, libfabric, and what lets it use a software card
 #   setup.sh environment   the machine, and .venv with what the tests need
 #   setup.sh [package]     that, and the package itself
 set -euo pipefail
@@ -106,6 +107,15 @@ power() {
     rm -rf target/power/package
 }
 
+rdma() {
+    local packages=
+    ldconfig -p | grep -q 'libfabric\.so\.1 ' || packages="libfabric1"
+    [ -e /etc/libibverbs.d/rxe.driver ] || packages="$packages ibverbs-providers"
+    command -v rdma >/dev/null || packages="$packages iproute2"
+    # shellcheck disable=SC2086 # a list of words
+    install_packages $packages
+}
+
 languages() {
     # shellcheck disable=SC2046 # a list of words
     install_packages $(missing_language_packages)
@@ -189,6 +199,7 @@ case "${1:-package}" in
     pool-rivals) pool_rivals ;;
     durable-rivals) durable_rivals ;;
     power) machine; power ;;
+    rdma) machine; power; rdma ;;
     environment) machine; environment ;;
     package) machine; environment_and_package ;;
     *) fail "unknown part \"$1\": the parts are listed at the top of scripts/setup.sh" ;;

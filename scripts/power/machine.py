@@ -65,6 +65,9 @@ class Plan:
     disk: Path | None
     nvdimm: Path | None
     nvdimm_bytes: int = 0
+    memory_mib: int = _MEMORY_MIB
+    #: Whether it has a network card, whose other end is nowhere.
+    has_card: bool = False
 
 
 class Machine:
@@ -122,17 +125,20 @@ def _arguments(plan: Plan, words: list[str], console: Path) -> list[str]:
     arguments = ["-nodefaults", "-display", "none", "-no-reboot", "-accel", "tcg,thread=multi"]
     arguments += ["-cpu", "max", "-smp", "1"]
     if plan.nvdimm is not None:
-        total = _MEMORY_MIB + (plan.nvdimm_bytes >> 20)
+        total = plan.memory_mib + (plan.nvdimm_bytes >> 20)
         backend = f"memory-backend-file,id=nv,share=on,mem-path={plan.nvdimm}"
-        arguments += ["-machine", "pc,nvdimm=on", "-m", f"{_MEMORY_MIB}M,slots=2,maxmem={total}M"]
+        size = f"{plan.memory_mib}M,slots=2,maxmem={total}M"
+        arguments += ["-machine", "pc,nvdimm=on", "-m", size]
         arguments += ["-object", f"{backend},size={plan.nvdimm_bytes}"]
         arguments += ["-device", "nvdimm,memdev=nv"]
     else:
-        arguments += ["-machine", "pc", "-m", f"{_MEMORY_MIB}M"]
+        arguments += ["-machine", "pc", "-m", f"{plan.memory_mib}M"]
     if plan.disk is not None:
         drive = f"file=nbd+unix:///?socket={plan.disk},format=raw,if=none,id=data"
         arguments += ["-drive", f"{drive},cache=writeback"]
         arguments += ["-device", "virtio-blk-pci,drive=data,write-cache=on"]
+    if plan.has_card:
+        arguments += ["-netdev", "hubport,hubid=0,id=net", "-device", "virtio-net-pci,netdev=net"]
     arguments += ["-kernel", str(plan.kernel), "-initrd", str(plan.first_files)]
     arguments += ["-append", " ".join(command)]
     # The first serial line has the kernel's messages, the second one what the program says.
