@@ -27,7 +27,7 @@ use crate::record::{Birth, Content, Place, Record, Version, is_copies};
 use crate::tally::Tally;
 
 /// The versions of the protocol between nodes that this code speaks.
-pub const PROTOCOL: ProtocolRange = ProtocolRange { min: 5, max: 5 };
+pub const PROTOCOL: ProtocolRange = ProtocolRange { min: 6, max: 6 };
 
 /// Some messages of one node to another, in order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -192,7 +192,7 @@ fn hex(bytes: &[u8]) -> String {
 #[test]
 fn the_bytes_of_messages_stay_as_they_are() {
     let bytes = |message| hex(&envelope(vec![message]).encode().unwrap());
-    let head = "0500ac02020101";
+    let head = "0600ac02020101";
     let id = "010101010101010101010101ffff40706f6f6c00";
     let region = "010101010101010101010101020040706f6f6c00";
     let golden = [
