@@ -17,6 +17,7 @@
 //! * [`Endpoint`]: opens windows, writes into those of others. [`Window`]: memory that may be
 //!   written.
 //! * [`open`]: the endpoints that a node is to have ([`Choice`]), each tested.
+//! * [`prepare`]: what has to be in the environment of a program that uses cards.
 //! * [`machine`]: whether two processes can use `shm` between them.
 //!
 //! The rules: only what is in a window can be written, only while the window is open, and only by a
@@ -58,6 +59,7 @@
 
 mod abi;
 mod endpoint;
+mod environment;
 mod error;
 mod found;
 mod library;
@@ -71,6 +73,7 @@ mod version;
 mod window;
 
 pub use endpoint::{Endpoint, Peer, Place};
+pub use environment::{ENVIRONMENT, prepare};
 pub use error::{Error, PEERS_MAX, WRITES_MAX};
 pub use library::installed;
 pub use machine::{MACHINE_BYTES_MAX, machine};

@@ -22,6 +22,7 @@ use plasmon_proto::fabric::Provider;
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::abi::{FI_MR_LOCAL, FI_MR_PROV_KEY, FI_MR_VIRT_ADDR, FI_REMOTE_WRITE, FI_WRITE, FidMr};
+use crate::environment;
 use crate::error::{Error, PEERS_MAX};
 use crate::found::{Found, Traits};
 use crate::library::{keeping_signals, library};
@@ -103,6 +104,7 @@ impl Shared {
     ) -> Result<Self, Error> {
         let library = library()?;
         let found = Found::find(library, provider, address)?;
+        environment::check(provider)?;
         let traits = found.traits();
         let objects = keeping_signals(|| Objects::open(library, found))?;
         let (name, can_wait) = (objects.name()?, objects.can_wait);

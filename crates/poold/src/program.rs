@@ -92,6 +92,8 @@ enum Error {
 
 /// Runs the program with these arguments, of which the first is its name.
 pub fn run(arguments: Vec<OsString>) -> ExitCode {
+    // Before there is a second thread. A provider that needs it and does not have it is not used.
+    plasmon_fabric::prepare();
     let arguments = match Arguments::try_parse_from(arguments) {
         Ok(arguments) => arguments,
         Err(error) => {

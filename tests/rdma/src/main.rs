@@ -9,8 +9,8 @@
 //!                          host, with PLASMON_TEST_FABRIC=verbs
 //! ```
 //!
-//! What it says: `test NAME` before each program, its output, `passed NAME` or `failed NAME` after
-//! it, and `over` at the end.
+//! What it says: `test NAME` before each program, its output, `passed NAME: STATUS` or `failed
+//! NAME: STATUS` after it, and `over` at the end.
 
 #![forbid(unsafe_code)]
 
@@ -40,7 +40,8 @@ const COMMANDS: &[&str] = &[
     "rdma link add rxe0 type rxe netdev eth0",
 ];
 
-/// The environment of the tests. The queues of a software card are short.
+/// The environment of the tests, with what every card needs. The queues of a software card are
+/// short.
 const ENVIRONMENT: &[(&str, &str)] = &[
     ("PLASMON_TEST_FABRIC", "verbs"),
     ("PLASMON_TEST_FABRIC_ADDRESS", ADDRESS),
@@ -109,11 +110,13 @@ fn test(program: &Path) -> Result<()> {
     let status = Command::new(program)
         .args(filter.split_whitespace())
         .args(["--test-threads", "1", "--nocapture"])
+        .envs(plasmon_fabric::ENVIRONMENT)
         .envs(ENVIRONMENT.iter().copied())
         .stdout(output()?)
         .stderr(output()?)
         .status()?;
-    say(&format!("{} {name}", if status.success() { "passed" } else { "failed" }))
+    let outcome = if status.success() { "passed" } else { "failed" };
+    say(&format!("{outcome} {name}: {status}"))
 }
 
 fn await_path(path: &str) -> Result<()> {

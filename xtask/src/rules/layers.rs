@@ -177,7 +177,7 @@ const PLACES: &[Place] = &[
         ],
     ),
     place("tests/power", &["plasmon-proto", "plasmon-log", "plasmon-spill"]),
-    place("tests/rdma", &[]),
+    place("tests/rdma", &["plasmon-fabric"]),
     place("tests/faults", &["plasmon-proto", "plasmon-shm", "plasmon-client", "plasmon-testkit"]),
     place(
         "tests/sim",

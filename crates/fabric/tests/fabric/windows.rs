@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use plasmon_fabric::{Choice, Error, Grant, Place, Provider, WRITES_MAX, open};
+use plasmon_fabric::{
+    Choice, ENVIRONMENT, Error, Grant, Place, Provider, WRITES_MAX, open, prepare,
+};
 use plasmon_testkit::{Random, pattern, until};
 use rustix::process::Signal;
 
@@ -224,4 +226,17 @@ fn a_choice_opens_what_works() {
     let before = opened.endpoints[0].provider();
     assert!(refused.iter().all(|provider| *provider != before));
     assert!(open(&Choice::Off, None, &(Arc::new(|_| {}) as _)).endpoints.is_empty());
+}
+
+/// A card is not used where a setting that it needs is missing: a library that caches registrations
+/// has windows stay open, and one that gives buffers to connections that ended ends the process.
+#[test]
+fn cards_need_an_environment() {
+    let is_set = ENVIRONMENT
+        .iter()
+        .all(|(name, value)| std::env::var(name).is_ok_and(|found| found == *value));
+    // A process with more than one thread, as that of a test is, is left as it is.
+    assert_eq!(prepare(), is_set);
+    let opened = open(&"verbs".parse().unwrap(), Some(address()), &(Arc::new(|_| {}) as _));
+    assert!(is_set || opened.endpoints.is_empty(), "{opened:?}");
 }
