@@ -36,7 +36,9 @@ class PoolNode:
     and they do not reach, eight at most: one of them does not take part until they do.
     ``encryption`` is None for a node that encrypts nothing, and else a dict: whether it encrypts
     the ``data`` of objects, too, and the last second of its certificate, ``not_after``, since
-    1970.
+    1970. ``fabric`` is None for a node that was not asked to use libfabric, and else a dict: the
+    ``providers`` in use, separated by commas, why others are ``refused``, both empty where there
+    are none, and how many endpoints were ``closed`` because a peer was lost.
     """
 
     slot: int
@@ -54,6 +56,7 @@ class PoolNode:
     left: dict[str, int] | None = None
     unreached: list[str] = field(default_factory=list)
     encryption: dict[str, int] | None = None
+    fabric: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)

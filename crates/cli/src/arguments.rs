@@ -41,7 +41,7 @@ pub(crate) struct Arguments {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Start this user's store; it runs until `plasmon stop`.
-    Start(Start),
+    Start(Box<Start>),
     /// Stop the store. Its objects are deleted.
     Stop,
     /// Show metrics of the store's memory, objects and clients.

@@ -18,6 +18,7 @@
 //!   written.
 //! * [`open`]: the endpoints that a node is to have ([`Choice`]), each tested.
 //! * [`prepare`]: what has to be in the environment of a program that uses cards.
+//! * [`end_process`]: the last resort, where an endpoint cannot be closed.
 //! * [`machine`]: whether two processes can use `shm` between them.
 //!
 //! The rules: only what is in a window can be written, only while the window is open, and only by a
@@ -61,6 +62,7 @@ mod abi;
 mod endpoint;
 mod environment;
 mod error;
+mod exit;
 mod found;
 mod library;
 mod machine;
@@ -75,6 +77,7 @@ mod window;
 pub use endpoint::{Endpoint, Peer, Place};
 pub use environment::{ENVIRONMENT, prepare};
 pub use error::{Error, PEERS_MAX, WRITES_MAX};
+pub use exit::end_process;
 pub use library::installed;
 pub use machine::{MACHINE_BYTES_MAX, machine};
 pub use open::{Opened, open};

@@ -21,7 +21,7 @@ const OPEN_WITHIN: Duration = Duration::from_secs(10);
 const WRITE_WITHIN: Duration = Duration::from_secs(4);
 
 /// How long a write into a window that is closed may take to fail, or to show that it does not.
-const REFUSED_WITHIN: Duration = Duration::from_millis(500);
+const REFUSED_WITHIN: Duration = Duration::from_millis(250);
 
 /// Bytes of the window of the test: no whole number of pages.
 const TEST_BYTES: usize = 4 * 4096 + 1234;

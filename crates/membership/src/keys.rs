@@ -68,6 +68,8 @@ pub enum Key {
     Suspects(Life),
     /// What it encrypts.
     Encryption(Life),
+    /// By what others write into its memory.
+    Fabric(Life),
     /// It has to stop and to end its lease, under which this is, because others do not reach it.
     Fenced(Life),
     /// Why a node takes no part.
@@ -107,6 +109,7 @@ impl Keys {
             Key::Usage(life) => format!("usage/{}", life.text()),
             Key::Suspects(life) => format!("suspects/{}", life.text()),
             Key::Encryption(life) => format!("encryption/{}", life.text()),
+            Key::Fabric(life) => format!("fabric/{}", life.text()),
             Key::Fenced(life) => format!("fenced/{}", life.text()),
             Key::Refused(life) => format!("refused/{}", life.text()),
             Key::Alarm => "alarm".to_owned(),
@@ -146,6 +149,7 @@ impl Keys {
                 .or_else(|| life("usage/").map(|life| life.map(Key::Usage)))
                 .or_else(|| life("suspects/").map(|life| life.map(Key::Suspects)))
                 .or_else(|| life("encryption/").map(|life| life.map(Key::Encryption)))
+                .or_else(|| life("fabric/").map(|life| life.map(Key::Fabric)))
                 .or_else(|| life("fenced/").map(|life| life.map(Key::Fenced)))
                 .or_else(|| life("refused/").map(|life| life.map(Key::Refused)))
                 .or_else(|| {
@@ -192,6 +196,7 @@ mod tests {
             Key::Usage(life),
             Key::Suspects(life),
             Key::Encryption(life),
+            Key::Fabric(life),
             Key::Fenced(life),
             Key::Refused(life),
             Key::Alarm,

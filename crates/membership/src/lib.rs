@@ -34,6 +34,7 @@ pub mod adoptions;
 pub mod commands;
 pub mod drains;
 pub mod encryption;
+pub mod fabric;
 pub mod keys;
 pub mod reports;
 pub mod snapshot;

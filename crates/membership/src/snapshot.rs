@@ -8,11 +8,12 @@ use plasmon_cluster::map::Group;
 use plasmon_cluster::{Map, Node, NodeLog, NodeState, NodeUuid, Reach, Slot};
 use plasmon_etcd::{Client, Error};
 use plasmon_proto::pool_admin::{
-    self, DrainLeft, NodeEncryption, PoolNode, PoolStatus, RefusedNode, UNREACHED_MAX,
+    self, DrainLeft, NodeEncryption, NodeFabric, PoolNode, PoolStatus, RefusedNode, UNREACHED_MAX,
     WAITED_FOR_MAX,
 };
 
 use crate::encryption::Encryption;
+use crate::fabric::Fabric;
 use crate::keys::Keys;
 use crate::view::View;
 
@@ -37,6 +38,8 @@ pub struct Snapshot {
     pub unreached: BTreeSet<(Slot, Slot)>,
     /// What the nodes encrypt; those that encrypt nothing are not among them.
     pub encryption: BTreeMap<Slot, Encryption>,
+    /// By what others write into their memory; those that use TCP alone are not among them.
+    pub fabrics: BTreeMap<Slot, Fabric>,
 }
 
 /// What etcd says of a pool now.
@@ -51,6 +54,7 @@ impl Snapshot {
         let drains = view.map.as_ref().map(|seen| drains(&seen.map, view));
         let unreached = view.map.as_ref().map(|seen| unreached(&seen.map, view));
         let encryption = view.map.as_ref().map(|seen| view.encryption(&seen.map));
+        let fabrics = view.map.as_ref().map(|seen| view.fabrics(&seen.map));
         Self {
             map: view.map.as_ref().map(|seen| seen.map.clone()),
             bad_map: view.bad_map.clone(),
@@ -61,6 +65,7 @@ impl Snapshot {
             drains: drains.unwrap_or_default(),
             unreached: unreached.unwrap_or_default(),
             encryption: encryption.unwrap_or_default(),
+            fabrics: fabrics.unwrap_or_default(),
         }
     }
 
@@ -190,6 +195,7 @@ impl Snapshot {
                 left: self.drains.get(&slot).map(left),
                 unreached: self.unreached_by(map, slot),
                 encryption: self.encryption.get(&slot).map(shown_encryption),
+                fabric: self.fabrics.get(&slot).map(shown_fabric),
             }
         };
         map.nodes().map(node).collect()
@@ -200,6 +206,11 @@ impl Snapshot {
 fn logs_failed(map: &Map) -> impl Iterator<Item = String> {
     let failed = map.nodes().filter(|(_, node)| node.member.log == NodeLog::Failed);
     failed.map(|(_, node)| node.member.name.clone())
+}
+
+fn shown_fabric(found: &Fabric) -> NodeFabric {
+    let Fabric { providers, refused, closed } = found.clone();
+    NodeFabric { providers, refused, closed }
 }
 
 fn shown_encryption(found: &Encryption) -> NodeEncryption {
@@ -300,6 +311,15 @@ mod tests {
         let some = Snapshot { encryption: BTreeMap::from([(Slot(1), found)]), ..all.clone() };
         let shown: Vec<_> = some.nodes().into_iter().map(|node| node.encryption).collect();
         assert_eq!(shown, [None, Some(NodeEncryption { data: true, not_after: 9 }), None]);
+
+        let (providers, refused) = ("net".to_owned(), "no card".to_owned());
+        let found = Fabric { providers, refused, closed: 1 };
+        let some = Snapshot { fabrics: BTreeMap::from([(Slot(2), found)]), ..all.clone() };
+        let shown = some.nodes().remove(2).fabric.unwrap();
+        assert_eq!(
+            (shown.providers, shown.refused, shown.closed),
+            ("net".into(), "no card".into(), 1)
+        );
 
         // All are lost, and no node leads that could say so in a map.
         let silent = Snapshot { present: BTreeSet::new(), leader: None, ..all };

@@ -12,6 +12,7 @@ use crate::adoptions::{self, Adoption};
 use crate::commands::{self, Entry, Order};
 use crate::drains;
 use crate::encryption::{self, Encryption};
+use crate::fabric::{self, Fabric};
 use crate::keys::{Key, Keys, Life};
 use crate::reports::{self, Reports};
 use crate::suspects;
@@ -66,6 +67,7 @@ pub struct View {
     progress: BTreeMap<Life, Progress>,
     suspects: BTreeMap<Life, Vec<Suspect>>,
     encryption: BTreeMap<Life, Encryption>,
+    fabrics: BTreeMap<Life, Fabric>,
     fenced: BTreeMap<Life, Option<LeaseId>>,
 }
 
@@ -157,6 +159,9 @@ impl View {
             Key::Encryption(life) => {
                 self.encryption.insert(life, encryption::decode(&kv.value)?);
             }
+            Key::Fabric(life) => {
+                self.fabrics.insert(life, fabric::decode(&kv.value)?);
+            }
             Key::Fenced(life) => _ = self.fenced.insert(life, kv.lease),
             Key::Refused(life) => {
                 let reason = String::from_utf8_lossy(&kv.value).into_owned();
@@ -206,6 +211,7 @@ impl View {
             Some(Key::Usage(life)) => _ = Arc::make_mut(&mut self.usage).remove(&life),
             Some(Key::Suspects(life)) => _ = self.suspects.remove(&life),
             Some(Key::Encryption(life)) => _ = self.encryption.remove(&life),
+            Some(Key::Fabric(life)) => _ = self.fabrics.remove(&life),
             Some(Key::Fenced(life)) => _ = self.fenced.remove(&life),
             Some(Key::Refused(life)) => _ = self.refusals.remove(&life),
             Some(Key::Alarm) => self.alarm = None,
@@ -259,6 +265,12 @@ impl View {
             Some(ReachReport { slot: slot_of(map, *life)?, suspects: suspects.clone() })
         };
         self.suspects.iter().filter_map(report).collect()
+    }
+
+    /// By what others write into memory of the nodes of this map.
+    pub fn fabrics(&self, map: &Map) -> BTreeMap<Slot, Fabric> {
+        let of_node = |(life, it): (&Life, &Fabric)| Some((slot_of(map, *life)?, it.clone()));
+        self.fabrics.iter().filter_map(of_node).collect()
     }
 
     /// What the nodes of this map encrypt.
@@ -411,6 +423,11 @@ mod tests {
         assert_eq!(view.encryption(&map), BTreeMap::from([(Slot(0), found)]));
         view.apply(&keys, &Change::Deleted(key));
         assert!(view.encryption(&map).is_empty());
+        let (found, key) = (Fabric::default(), keys.of(Key::Fabric(life(2))));
+        view.apply(&keys, &Change::Put(kv(key.clone(), fabric::encode(&found), 13)));
+        assert_eq!(view.fabrics(&map), BTreeMap::from([(Slot(0), found)]));
+        view.apply(&keys, &Change::Deleted(key));
+        assert!(view.fabrics(&map).is_empty());
         let fenced = keys.of(Key::Fenced(life(1)));
         view.apply(&keys, &Change::Put(kv(fenced.clone(), vec![], 14)));
         assert_eq!(view.fenced_lease(life(1)), Some(LeaseId(14)));

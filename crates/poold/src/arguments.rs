@@ -66,9 +66,9 @@ pub(crate) struct Arguments {
     /// Threads that move content; 0: as many as there are processors, at most 4.
     #[arg(long, default_value_t = 0)]
     pub(crate) pool_movers: usize,
-    /// By which providers of libfabric other nodes write into the memory of this one: auto, which
-    /// is verbs;efa, off, or some of verbs, efa, net and shm in the order in which they are tried,
-    /// separated by semicolons. What none of them can move goes over TCP.
+    /// By which providers of libfabric other nodes write into the memory of this one: off, auto,
+    /// which is verbs;efa, or some of verbs, efa, net and shm in the order in which they are
+    /// tried, separated by semicolons. What none of them can move goes over TCP.
     #[arg(long, default_value_t)]
     pub(crate) pool_fabric: Choice,
     /// Milliseconds after which a node that is not heard is reported; 0: never.

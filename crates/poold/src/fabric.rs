@@ -10,15 +10,19 @@
 //! bulk lanes. A node without endpoints is one like any other.
 
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use plasmon_fabric::{Choice, Completion, Endpoint, Error, Opened, Provider, Sink};
+use plasmon_membership::fabric::Fabric as Report;
 use plasmon_net::note::{Endpoints, NamedEndpoint};
 
 /// How often endpoints that had to be closed are opened again in the life of this process. Beyond
 /// that something is the matter that opening does not mend.
 const OPENED_AGAIN_MAX: u32 = 1000;
+
+/// Why a node that encrypts content uses none.
+const ENCRYPTED: &str = "pool_encrypt_data is set, and what is written into memory is in clear";
 
 /// The bits of a token that say which mover a write is of.
 const MOVER_SHIFT: u32 = 56;
@@ -41,14 +45,17 @@ pub(crate) struct Fabric {
     state: Mutex<State>,
     movers: Arc<OnceLock<Vec<Teller>>>,
     written_bytes: AtomicU64,
+    /// Changes with what is said of it.
+    generation: AtomicU32,
 }
 
 #[derive(Default)]
 struct State {
     endpoints: Vec<Arc<Endpoint>>,
     /// Providers that are not used, and why.
-    refused: Vec<(Provider, String)>,
-    opened_again: u32,
+    refused: Vec<String>,
+    /// Endpoints that had to be closed.
+    closed: u32,
 }
 
 impl std::fmt::Debug for Fabric {
@@ -58,24 +65,33 @@ impl std::fmt::Debug for Fabric {
 }
 
 impl Fabric {
-    /// Opens what is chosen and works, at this address of the machine.
-    pub(crate) fn open(choice: &Choice, address: Option<IpAddr>) -> Arc<Self> {
-        let movers = Arc::new(OnceLock::new());
-        let Opened { endpoints, refused } =
-            plasmon_fabric::open(choice, address, &sink_of(&movers));
-        for (provider, error) in &refused {
-            tracing::debug!("no endpoint of provider {provider}: {error}");
+    /// Opens what is chosen and works, at this address of the machine; `None` where nothing is
+    /// chosen. A node that encrypts content opens nothing.
+    pub(crate) fn open(
+        choice: &Choice,
+        address: Option<IpAddr>,
+        encrypts_data: bool,
+    ) -> Option<Arc<Self>> {
+        if choice.providers().is_empty() {
+            return None;
         }
-        let state = State {
-            endpoints: endpoints.into_iter().map(Arc::new).collect(),
-            refused: refused.into_iter().map(|(name, error)| (name, error.to_string())).collect(),
-            opened_again: 0,
-        };
-        let machine = plasmon_fabric::machine().unwrap_or_default();
-        let (state, written_bytes) = (Mutex::new(state), AtomicU64::new(0));
-        let fabric = Arc::new(Self { address, machine, state, movers, written_bytes });
+        let movers = Arc::new(OnceLock::new());
+        let mut state = State::default();
+        if encrypts_data {
+            state.refused.push(ENCRYPTED.to_owned());
+        } else {
+            state.add(plasmon_fabric::open(choice, address, &sink_of(&movers)));
+        }
+        let fabric = Arc::new(Self {
+            address,
+            machine: plasmon_fabric::machine().unwrap_or_default(),
+            state: Mutex::new(state),
+            movers,
+            written_bytes: AtomicU64::new(0),
+            generation: AtomicU32::new(1),
+        });
         tracing::info!("content comes over {}", fabric.status());
-        fabric
+        Some(fabric)
     }
 
     /// This node has written so many bytes into windows of others.
@@ -142,26 +158,24 @@ impl Fabric {
     }
 
     /// Closes an endpoint, so that nothing is written into its windows any more, and has another
-    /// one opened. An error says that this process must end: a peer may write into memory for which
-    /// it has other use.
-    pub(crate) fn reset(self: &Arc<Self>, endpoint: &Arc<Endpoint>) -> Result<(), Error> {
-        endpoint.close()?;
+    /// one opened.
+    pub(crate) fn reset(self: &Arc<Self>, endpoint: &Arc<Endpoint>) {
+        close(endpoint);
         let is_allowed = {
             let mut state = self.state();
             let before = state.endpoints.len();
             state.endpoints.retain(|other| !Arc::ptr_eq(other, endpoint));
             // Another mover has done it already.
             if state.endpoints.len() == before {
-                return Ok(());
+                return;
             }
-            state.opened_again += 1;
-            state.opened_again <= OPENED_AGAIN_MAX
+            state.closed += 1;
+            state.closed <= OPENED_AGAIN_MAX
         };
         self.tell_endpoints();
         if is_allowed {
             self.open_again(endpoint.provider());
         }
-        Ok(())
     }
 
     fn open_again(self: &Arc<Self>, provider: Provider) {
@@ -169,13 +183,7 @@ impl Fabric {
         let run = move || {
             let choice = Choice::These(vec![provider]);
             let opened = plasmon_fabric::open(&choice, fabric.address, &sink_of(&fabric.movers));
-            let mut state = fabric.state();
-            state.endpoints.extend(opened.endpoints.into_iter().map(Arc::new));
-            for (provider, error) in opened.refused {
-                tracing::warn!("provider {provider} cannot be opened again: {error}");
-                state.refused.push((provider, error.to_string()));
-            }
-            drop(state);
+            fabric.state().add(opened);
             fabric.tell_endpoints();
         };
         let started = std::thread::Builder::new().name("pool-fabric".to_owned()).spawn(run);
@@ -185,21 +193,51 @@ impl Fabric {
     }
 
     fn tell_endpoints(&self) {
+        // The state that it tells of is behind a lock.
+        self.generation.fetch_add(1, Ordering::Relaxed);
         self.movers.get().into_iter().flatten().for_each(|tell| tell(News::Endpoints));
+    }
+
+    /// Changes whenever [`report`](Self::report) does.
+    pub(crate) fn generation(&self) -> u32 {
+        self.generation.load(Ordering::Relaxed)
+    }
+
+    /// What operators are told of this node.
+    pub(crate) fn report(&self) -> Report {
+        let state = self.state();
+        let (providers, refused) = (state.providers(), state.refused.join("; "));
+        Report { providers: providers.join(", "), refused, closed: state.closed }
     }
 
     /// What people are told: the providers in use, or why content goes over TCP.
     pub(crate) fn status(&self) -> String {
-        let state = self.state();
-        let open = state.endpoints.iter().filter(|endpoint| endpoint.is_open());
-        let names: Vec<&str> = open.map(|endpoint| endpoint.provider_name()).collect();
-        if !names.is_empty() {
-            return names.join(", ");
+        let Report { providers, refused, .. } = self.report();
+        match (providers.is_empty(), refused.is_empty()) {
+            (false, _) => providers,
+            (true, true) => String::from("tcp"),
+            (true, false) => format!("tcp ({refused})"),
         }
-        match state.refused.first() {
-            None => String::from("tcp"),
-            Some((_, reason)) => format!("tcp ({reason})"),
+    }
+}
+
+impl State {
+    /// What was opened, and what was not.
+    fn add(&mut self, opened: Opened) {
+        self.endpoints.extend(opened.endpoints.into_iter().map(Arc::new));
+        for (provider, error) in opened.refused {
+            tracing::warn!("nothing is written by provider {provider}: {error}");
+            let reason = error.to_string();
+            if !self.refused.contains(&reason) {
+                self.refused.push(reason);
+            }
         }
+    }
+
+    /// What libfabric calls the providers in use.
+    fn providers(&self) -> Vec<&str> {
+        let open = self.endpoints.iter().filter(|endpoint| endpoint.is_open());
+        open.map(|endpoint| endpoint.provider_name()).collect()
     }
 }
 
@@ -210,6 +248,20 @@ impl Drop for Fabric {
             tracing::info!("{bytes} bytes were written into other nodes over {}", self.status());
         }
     }
+}
+
+/// Closes an endpoint; where that cannot be, the process ends.
+pub(crate) fn close(endpoint: &Endpoint) {
+    if let Err(error) = endpoint.close() {
+        give_up(&error);
+    }
+}
+
+/// Ends the process: something may be written for ever into memory that the store is to have back.
+/// Nothing but that end prevents it, and the daemon of the store starts another one.
+pub(crate) fn give_up(error: &Error) -> ! {
+    tracing::error!("the pool daemon ends: memory of the store cannot be taken back: {error}");
+    plasmon_fabric::end_process()
 }
 
 /// Gives each write that ended to its mover.

@@ -50,9 +50,9 @@ impl fmt::Display for Provider {
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub enum Choice {
     /// Those with a card, [`Provider::WITH_CARD`]; where none works, TCP.
-    #[default]
     Auto,
     /// None.
+    #[default]
     Off,
     /// These, the best first; where none works, TCP.
     These(Vec<Provider>),
@@ -143,7 +143,7 @@ mod tests {
             assert_eq!(choice.to_string(), shown);
             assert_eq!(shown.parse(), Ok(choice), "{text}");
         }
-        assert_eq!(Choice::default(), Choice::Auto);
+        assert_eq!(Choice::default(), Choice::Off);
     }
 
     #[test]

@@ -284,6 +284,20 @@ pub struct PoolNode {
     pub unreached: Vec<String>,
     /// What it encrypts; `None` for nothing.
     pub encryption: Option<NodeEncryption>,
+    /// By what others write into its memory; `None` where that was not asked for.
+    pub fabric: Option<NodeFabric>,
+}
+
+/// The providers of libfabric of a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeFabric {
+    /// Those in use, separated by commas; empty where all content comes over TCP.
+    pub providers: String,
+    /// Why others are not used; empty where all of them are.
+    pub refused: String,
+    /// Endpoints that had to be closed since the start of its pool daemon, because a peer was lost
+    /// or did not answer.
+    pub closed: u32,
 }
 
 /// What a node encrypts: its messages, and perhaps more.

@@ -272,11 +272,11 @@ settings! {
     /// stops to take part until they do. 0: it reports none, and is not stopped.
     pool_suspect_ms: u32 = "3000";
     /// By which providers of libfabric other nodes of the pool write into the memory of this one:
-    /// `auto`, which is `verbs;efa`, `off`, or some of `verbs`, `efa`, `net` and `shm` in the order
+    /// `off`, `auto`, which is `verbs;efa`, or some of `verbs`, `efa`, `net` and `shm` in the order
     /// in which they are tried, separated by semicolons. Of those that reach other machines the
     /// first one that passes its test is used, `shm` between nodes of one machine, and TCP for
-    /// everything else.
-    pool_fabric: String = "auto";
+    /// everything else. With `pool_encrypt_data` none is used: what is written is not encrypted.
+    pool_fabric: String = "off";
     /// Whether a keeper process holds the memory, so that sealed objects outlive the daemon.
     keeper: bool = "true";
     /// How long the daemon may leave its keeper without an answer before it is killed and

@@ -120,8 +120,8 @@ pub(crate) struct PoolNode {
     /// 3000).
     #[arg(long, value_name = "MS")]
     pub(crate) pool_suspect_ms: Option<u32>,
-    /// By what other nodes write into the memory of this one: auto (cards), off, or some of verbs,
-    /// efa, net and shm, separated by semicolons; the rest goes over TCP (default: auto).
+    /// By what other nodes write into the memory of this one: off, auto (cards), or some of verbs,
+    /// efa, net and shm, separated by semicolons; the rest goes over TCP (default: off).
     #[arg(long, value_name = "PROVIDERS")]
     pub(crate) fabric: Option<String>,
     /// How long to wait until the node has joined its pool. The store is started anyway, and goes

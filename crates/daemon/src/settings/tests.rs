@@ -190,7 +190,7 @@ fn a_node_of_a_pool_has_settings_of_its_own() {
     let plain = pool(CLUSTER, &[]).unwrap().unwrap();
     assert_eq!((plain.listen, plain.token_file, plain.folder), (None, None, None));
     assert_eq!((plain.zone.as_str(), plain.weight, plain.movers), ("", None, None));
-    assert_eq!((plain.suspect_ms, plain.fabric), (None, Choice::Auto));
+    assert_eq!((plain.suspect_ms, plain.fabric), (None, Choice::Off));
     let given = [
         ("pool_listen", "[::1]:0"),
         ("pool_token_file", "/etc/token"),

@@ -41,7 +41,7 @@ use std::thread::JoinHandle;
 use plasmon_cluster::Slot;
 use plasmon_fabric::Choice;
 use plasmon_membership::Snapshot;
-use plasmon_net::handshake::Token;
+use plasmon_net::handshake::{Encryption, Token};
 use plasmon_net::tcp::TcpListener;
 use plasmon_pool::record::Place;
 use plasmon_pool::tally::Verified;
@@ -246,8 +246,10 @@ impl Pool {
         let to_core = inbox.clone();
         let done: DoneSink = Arc::new(move |done| to_core.put(Incoming::Mover(done)));
         let reached_at = Some(address.ip()).filter(|ip| !ip.is_unspecified());
-        let fabric = Fabric::open(&fabric, reached_at);
-        let movers = Movers::start(movers, &done, Some(&fabric))?;
+        let is_everything = |of: &Certificates| of.encryption() == Encryption::Everything;
+        let encrypts_data = certificates.as_ref().is_some_and(is_everything);
+        let fabric = Fabric::open(&fabric, reached_at, encrypts_data);
+        let movers = Movers::start(movers, &done, fabric.as_ref())?;
         let to_core = inbox.clone();
         let read = Arc::new(move |number, read| to_core.put(Incoming::CopyRead(number, read)));
         let checker = Checker::new(read);
@@ -273,6 +275,7 @@ impl Pool {
                 capacity_bytes,
                 suspect_ms,
                 certificates,
+                fabric,
             },
         );
         let run = move || core.run();

@@ -30,6 +30,7 @@ use super::subscribers::Subscribers;
 use crate::certificates::Certificates;
 use crate::checker::Checker;
 use crate::clock::now_us;
+use crate::fabric::Fabric;
 use crate::links::Links;
 use crate::loader::Loader;
 use crate::membership::{self, Membership};
@@ -42,6 +43,7 @@ mod answers;
 mod beginning;
 mod checksums;
 mod encryption;
+mod fabric;
 mod landed;
 mod log;
 mod openings;
@@ -78,6 +80,7 @@ pub(super) struct Start {
     pub(super) capacity_bytes: u64,
     pub(super) suspect_ms: u64,
     pub(super) certificates: Option<Certificates>,
+    pub(super) fabric: Option<Arc<Fabric>>,
 }
 
 /// What the core is made of.
@@ -143,6 +146,8 @@ pub(super) struct Core {
     calls: Vec<Call>,
     /// The generation of the certificates that was reported.
     encryption_reported: u64,
+    /// The generation of the endpoints that was reported.
+    fabric_reported: u32,
     is_over: bool,
 }
 
@@ -184,6 +189,7 @@ impl Core {
             said: Vec::new(),
             calls: Vec::new(),
             encryption_reported: 0,
+            fabric_reported: 0,
             is_over: false,
         }
     }
@@ -224,6 +230,7 @@ impl Core {
         self.drive_links()?;
         self.look_at_peers();
         self.report_encryption();
+        self.report_fabric();
         let is_due =
             |running: &Running| running.node.next_deadline().is_some_and(|at| at <= Mono(now_us()));
         if self.running.as_ref().is_some_and(is_due) {

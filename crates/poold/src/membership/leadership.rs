@@ -22,6 +22,7 @@ use crate::clock::now_ms;
 use plasmon_membership::commands::{self, Entry, Order};
 use plasmon_membership::drains;
 use plasmon_membership::encryption::Encryption;
+use plasmon_membership::fabric::Fabric;
 use plasmon_membership::keys::{Key, Keys, Life};
 use plasmon_membership::reports::{self, Reports};
 use plasmon_membership::usage::UsageReports;
@@ -69,6 +70,8 @@ pub(crate) struct Leadership {
     pub(crate) suspects_reported: Option<(LeaseId, Vec<Suspect>)>,
     /// The same, of what the node encrypts.
     pub(crate) encryption_reported: Option<(LeaseId, Encryption)>,
+    /// What was said of the node's providers, under which lease.
+    pub(crate) fabric_reported: Option<(LeaseId, Fabric)>,
 }
 
 impl Leadership {
@@ -103,6 +106,7 @@ impl Leadership {
         self.report_drains(lease)?;
         self.report_suspects(lease)?;
         self.report_encryption(lease)?;
+        self.report_fabric(lease)?;
         let usage = self.report_usage(&view, lease)?;
         let adoptions = self.serve_adoptions(&view, lease)?;
         let time = match view.leading {

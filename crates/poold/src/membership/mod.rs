@@ -23,6 +23,7 @@ mod adoption_wishes;
 mod adoptions;
 mod encryption;
 mod event;
+mod fabric;
 mod fencing;
 mod leadership;
 mod lease;
@@ -42,6 +43,7 @@ use plasmon_cluster::{
 };
 use plasmon_etcd::{Client, Condition, Operation, Options};
 use plasmon_membership::encryption::Encryption;
+use plasmon_membership::fabric::Fabric;
 use plasmon_membership::usage::UsageReports;
 use plasmon_membership::{BadClusterName, Key, Keys, Life, Snapshot, reports};
 
@@ -189,6 +191,7 @@ impl Membership {
             usage: UsageReports::default(),
             suspects_reported: None,
             encryption_reported: None,
+            fabric_reported: None,
         };
         let (holder_thread, threads) = (None, Vec::new());
         let mut membership = Self { shared, holder: holder_thread, threads, etcd, cluster, life };
@@ -244,6 +247,11 @@ impl Membership {
     /// Reports to operators what the node encrypts.
     pub fn report_encryption(&self, encryption: Encryption) {
         self.shared.change(|state| state.encryption = Some(encryption));
+    }
+
+    /// Reports to operators by what others write into memory of the node.
+    pub fn report_fabric(&self, fabric: Fabric) {
+        self.shared.change(|state| state.fabric = Some(fabric));
     }
 
     /// The node decides nothing any more, after [`Event::Fenced`]: its lease may end.

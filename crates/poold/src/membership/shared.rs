@@ -10,6 +10,7 @@ use super::adoption_wishes::AdoptionWishes;
 use super::event::Event;
 use plasmon_membership::adoption_news::KnownAdoptions;
 use plasmon_membership::encryption::Encryption;
+use plasmon_membership::fabric::Fabric;
 use plasmon_membership::reports::Reports;
 use plasmon_membership::view::View;
 
@@ -40,6 +41,8 @@ pub(crate) struct State {
     pub(crate) has_log_failed: bool,
     /// What the node encrypts.
     pub(crate) encryption: Option<Encryption>,
+    /// By what others write into memory of the node, if that was said.
+    pub(crate) fabric: Option<Fabric>,
     /// Whether the node, which is fenced, decides nothing any more.
     pub(crate) has_stopped: bool,
     /// What the store says of namespaces.

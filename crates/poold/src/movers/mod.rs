@@ -46,7 +46,7 @@ use self::lane::{Lane, Turn};
 use self::transfers::{Refused, Transfers};
 use self::windows::{WINDOW_BYTES_MIN, window_note};
 use crate::clock::now_ms;
-use crate::fabric::{Fabric, News, Teller};
+use crate::fabric::{self, Fabric, News, Teller};
 use crate::links::{BULK_LANES, LaneStream};
 use crate::poll::{Interest, Poll, Waker};
 
@@ -226,11 +226,18 @@ impl Mover {
     }
 
     fn run(&mut self) {
+        if let Err(error) = self.run_turns() {
+            (self.sink)(Done::Failed(error));
+        }
+        // The store has the memory of its landings back when the connection to it ends.
+        for endpoint in self.transfers.endpoints_of(|_| true) {
+            fabric::close(&endpoint);
+        }
+    }
+
+    fn run_turns(&mut self) -> io::Result<()> {
         while !self.is_over {
-            let ready = match self.poll.wait(self.time_left()) {
-                Ok(ready) => ready,
-                Err(error) => return (self.sink)(Done::Failed(error)),
-            };
+            let ready = self.poll.wait(self.time_left())?;
             self.waker.clear();
             self.take_jobs();
             for ready in ready {
@@ -247,14 +254,8 @@ impl Mover {
             while let Some(id) = self.due.pop_first() {
                 self.drive(id);
             }
-            if let Some(error) = self.transfers.take_broken() {
-                return (self.sink)(Done::Failed(io::Error::other(error)));
-            }
         }
-        for endpoint in self.transfers.endpoints_of(|_| true) {
-            // The process ends; memory that cannot be freed is kept until then.
-            let _ = endpoint.close();
-        }
+        Ok(())
     }
 
     /// Takes what the core wants. Lanes are driven after that.
@@ -419,7 +420,11 @@ impl Mover {
         let Some(endpoint) = endpoint.filter(|_| !self.transfers.is_expected(transfer)) else {
             return Some(receive);
         };
-        match self.transfers.open(receive, endpoint.clone()) {
+        // Into what is here, which came from another peer, nothing is written again.
+        let is_empty = receive.memory.arrived().is_empty();
+        let opened =
+            if is_empty { self.transfers.open(receive, endpoint.clone()) } else { Err(receive) };
+        match opened {
             Ok(grant) => {
                 self.tell(lane, &window_note(transfer, &endpoint, grant));
                 None
@@ -496,10 +501,7 @@ impl Mover {
         let Some((fabric, _)) = &self.fabric else { return };
         for endpoint in endpoints {
             tracing::debug!("an endpoint of {} is closed", endpoint.provider_name());
-            if let Err(error) = fabric.reset(&endpoint) {
-                // A peer may write into memory for ever that is to be something else.
-                return (self.sink)(Done::Failed(io::Error::other(error)));
-            }
+            fabric.reset(&endpoint);
         }
         self.take_dead();
     }

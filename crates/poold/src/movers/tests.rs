@@ -41,7 +41,7 @@ impl Landing for Memory {
 }
 
 /// Shows other bytes the second time, as damaged memory does.
-struct Damaged([Vec<u8>; 2], AtomicUsize);
+pub(super) struct Damaged(pub(super) [Vec<u8>; 2], pub(super) AtomicUsize);
 
 impl Source for Damaged {
     fn bytes(&self) -> u64 {
@@ -62,7 +62,7 @@ pub(super) struct End {
 }
 
 impl End {
-    fn new(count: usize) -> Self {
+    pub(super) fn new(count: usize) -> Self {
         Self::with(count, None)
     }
 
@@ -114,17 +114,6 @@ impl End {
         }
         found
     }
-
-    pub(super) fn returned(&self) -> (TransferNo, BoxedLanding) {
-        loop {
-            match self.next() {
-                Done::Returned(transfer, memory) => return (transfer, memory),
-                Done::Arrived { .. } | Done::Moving(_) => {}
-                Done::LaneEnded { id, .. } => panic!("lane {id:?} ended"),
-                Done::Failed(error) => panic!("{error}"),
-            }
-        }
-    }
 }
 
 /// Both sides of a connection.
@@ -133,7 +122,7 @@ pub(super) fn connection(listener: &TcpListener) -> (LaneStream, LaneStream) {
     (LaneStream::plain(near), LaneStream::plain(far))
 }
 
-fn sockets(listener: &TcpListener) -> (TcpStream, TcpStream) {
+pub(super) fn sockets(listener: &TcpListener) -> (TcpStream, TcpStream) {
     let near = TcpStream::connect(listener.address().unwrap()).unwrap();
     let far = loop {
         if let Some((stream, _)) = listener.accept().unwrap() {
@@ -185,15 +174,27 @@ pub(super) fn accept_into(end: &End, peer: Slot, transfer: TransferNo, mut memor
     end.movers.accept(Receive { lane, transfer, segments, memory });
 }
 
-/// The memory of a transfer, which is refused if it did not come back with the last segment.
+/// The memory of a transfer, which is refused if it did not come back with the last segment. That
+/// may come at the same time.
 pub(super) fn refuse(end: &End, peer: Slot, transfer: TransferNo) -> BoxedLanding {
-    if let Some(memory) = end.whole.borrow_mut().remove(&transfer) {
-        return memory;
+    let is_refused = !end.whole.borrow().contains_key(&transfer);
+    if is_refused {
+        end.movers.refuse((peer, Movers::lane_of(transfer)), transfer);
     }
-    end.movers.refuse((peer, Movers::lane_of(transfer)), transfer);
-    let (returned, memory) = end.returned();
-    assert_eq!(returned, transfer);
-    memory
+    loop {
+        if let Some(memory) = end.whole.borrow_mut().remove(&transfer) {
+            return memory;
+        }
+        match end.next() {
+            Done::Returned(returned, memory) => {
+                assert_eq!(returned, transfer);
+                return memory;
+            }
+            Done::Arrived { .. } | Done::Moving(_) => {}
+            Done::LaneEnded { id, .. } => panic!("lane {id:?} ended"),
+            Done::Failed(error) => panic!("{error}"),
+        }
+    }
 }
 
 #[test]

@@ -20,6 +20,7 @@ use plasmon_net::transport::{Destination, Destinations};
 use plasmon_pool::message::TransferNo;
 
 use super::job::{Done, LaneId, Receive};
+use crate::fabric::give_up;
 use crate::memory::{BoxedLanding, Landing};
 
 /// How long a peer may take to say that it writes no more, before the endpoint is closed.
@@ -33,8 +34,6 @@ pub(crate) struct Transfers {
     highest: Option<TransferNo>,
     /// One whose segment came though it was not known.
     unknown: Option<TransferNo>,
-    /// A window whose memory will never come back: the node has to end.
-    broken: Option<plasmon_fabric::Error>,
 }
 
 /// A transfer that is received.
@@ -64,12 +63,12 @@ struct OpenWindow {
 }
 
 impl OpenWindow {
-    /// The memory, with what is in it.
-    fn close(self) -> Result<(BoxedLanding, u32), plasmon_fabric::Error> {
+    /// The memory, with what is in it. It is not registered any more.
+    fn close(self) -> (BoxedLanding, u32) {
         let Self { window, arrived, left, .. } = self;
-        let mut memory = window.close()?;
+        let mut memory = window.close().unwrap_or_else(|error| give_up(&error));
         *memory.arrived() = arrived;
-        Ok((memory, left))
+        (memory, left)
     }
 }
 
@@ -147,11 +146,6 @@ impl Transfers {
         self.unknown.take()
     }
 
-    /// Why the node has to end, if it has to.
-    pub(super) fn take_broken(&mut self) -> Option<plasmon_fabric::Error> {
-        self.broken.take()
-    }
-
     /// A segment is in its place. After the last one that was asked for the memory is given back:
     /// the core has something to do with it, and would have to ask for it.
     pub(super) fn note_arrived(&mut self, segment: &Segment) -> Option<BoxedLanding> {
@@ -212,7 +206,7 @@ impl Transfers {
             State::Expected => Refused::Nothing,
             State::Here(memory, _) => Refused::Memory(memory),
             State::Window(open) | State::Stopping(open, _) if !open.endpoint.is_open() => {
-                self.memory_of(open).map_or(Refused::Nothing, |(memory, _)| Refused::Memory(memory))
+                Refused::Memory(open.close().0)
             }
             State::Window(open) => {
                 let state = State::Stopping(open, now_ms.saturating_add(STOP_MS));
@@ -248,15 +242,9 @@ impl Transfers {
                 return false;
             }
         };
-        if let Some((memory, left)) = self.memory_of(open) {
-            let state = State::Here(memory, left);
-            self.accepted.insert(transfer, Transfer { lane, state });
-        }
+        let (memory, left) = open.close();
+        self.accepted.insert(transfer, Transfer { lane, state: State::Here(memory, left) });
         is_stopping
-    }
-
-    fn memory_of(&mut self, open: OpenWindow) -> Option<(BoxedLanding, u32)> {
-        open.close().inspect_err(|error| self.broken = Some(error.clone())).ok()
     }
 
     /// The endpoints whose windows are open for peers of these lanes: a lane ended, and its peer

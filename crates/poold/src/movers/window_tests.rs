@@ -2,6 +2,7 @@
 //! the provider, does not go on.
 
 use std::cell::Cell;
+use std::sync::atomic::AtomicUsize;
 
 use plasmon_fabric::Choice;
 use plasmon_net::note::{Endpoints, TransferWindow};
@@ -9,10 +10,10 @@ use plasmon_net::segment::{SEGMENT_BYTES_MAX, Segment};
 use plasmon_net::tcp::TcpListener;
 use plasmon_net::transport::{Destination, Destinations, Received};
 use plasmon_net::{BulkLane, FramedBulk};
-use plasmon_testkit::{pattern, until};
+use plasmon_testkit::{TEST_TIMEOUT, pattern, until};
 
 use super::tests::{
-    Bytes, End, Memory, accept, accept_into, all, connect, connection, refuse, serve,
+    Bytes, Damaged, End, Memory, accept, accept_into, all, connect, connection, refuse, serve,
 };
 use super::*;
 use crate::memory::SharedSource;
@@ -39,7 +40,7 @@ struct Node {
 impl Node {
     fn new(provider: &str, movers: usize) -> Self {
         let choice: Choice = provider.parse().unwrap();
-        let fabric = Fabric::open(&choice, Some(address()));
+        let fabric = Fabric::open(&choice, Some(address()), false).unwrap();
         assert!(!fabric.endpoints().endpoints.is_empty(), "{}", fabric.status());
         let end = End::with(movers, Some(&fabric));
         Self { fabric, end, wrong: Cell::default() }
@@ -64,6 +65,17 @@ impl Drop for Node {
         let wrong = self.wrong.get();
         eprintln!("moved {bytes} bytes into windows of another node over {over}, {wrong} wrong");
     }
+}
+
+/// A node that encrypts content has no endpoint, and says why; nor has one that wants none.
+#[test]
+fn content_that_is_encrypted_is_not_written() {
+    let fabric = Fabric::open(&"net;shm".parse().unwrap(), Some(address()), true).unwrap();
+    assert!(fabric.endpoints().endpoints.is_empty());
+    let report = fabric.report();
+    assert_eq!((report.providers.as_str(), report.closed), ("", 0));
+    assert!(report.refused.contains("pool_encrypt_data"), "{report:?}");
+    assert!(Fabric::open(&Choice::Off, Some(address()), false).is_none());
 }
 
 /// Runs a test with each provider, where libfabric is installed.
@@ -141,20 +153,6 @@ fn large_content_is_written_into_its_place() {
     });
 }
 
-/// Shows other bytes the second time, as damaged memory does.
-struct Damaged(std::sync::atomic::AtomicBool, [Vec<u8>; 2]);
-
-impl crate::memory::Source for Damaged {
-    fn bytes(&self) -> u64 {
-        self.1[0].len() as u64
-    }
-
-    fn part(&self, offset: u64, bytes: usize) -> &[u8] {
-        let second = self.0.swap(true, std::sync::atomic::Ordering::Relaxed);
-        &self.1[usize::from(second)][offset as usize..][..bytes]
-    }
-}
-
 #[test]
 fn damage_is_seen_by_the_receiving_side() {
     with_each(|provider| {
@@ -163,7 +161,7 @@ fn damage_is_seen_by_the_receiving_side() {
         let bytes = 100_000;
         accept(&one.end, Slot(0), transfer, bytes);
         let shown = [pattern(1, bytes), pattern(2, bytes)];
-        let source = Arc::new(Damaged(false.into(), shown));
+        let source = Arc::new(Damaged(shown, AtomicUsize::new(0)));
         serve(&zero.end, Slot(1), transfer, source, all(bytes));
         assert_eq!(one.end.arrived(transfer, 1), [(0, false)]);
         // The receiving node asks another one; nothing is written into the memory any more.
@@ -276,7 +274,7 @@ impl Hostile {
         loop {
             match self.next() {
                 Note::Window { transfer: of, window } if of == transfer.0 => return window,
-                Note::Endpoints(_) => {}
+                Note::Endpoints(_) | Note::Stop { .. } => {}
                 other => panic!("{other:?}"),
             }
         }
@@ -311,6 +309,55 @@ fn a_peer_that_does_not_answer_does_not_keep_memory() {
             let now = node.fabric.endpoints();
             !now.endpoints.is_empty() && now != before
         });
+    });
+}
+
+/// A peer that knows a key has no use of it after its transfer has ended, in either way: what it
+/// writes fails, or goes nowhere, and others go on.
+#[test]
+fn a_key_is_worth_nothing_after_its_transfer() {
+    with_each(|provider| {
+        for is_complete in [true, false] {
+            let bytes = 200_000;
+            let (node, mut hostile, transfer, window) = spoken_for(provider, bytes);
+            let (sender, done) = channel();
+            let sink: plasmon_fabric::Sink = Arc::new(move |done| _ = sender.send(done));
+            let provider = provider.parse::<Choice>().unwrap().providers()[0];
+            let writer = Endpoint::open(provider, Some(address()), sink).unwrap();
+            let peer = writer.peer(&node.fabric.endpoints().endpoints[0].name).unwrap();
+            let TransferWindow { base, key, bytes: window_bytes, .. } = window;
+            let grant = plasmon_fabric::Grant { base, key, bytes: window_bytes };
+            let to = plasmon_fabric::Place { peer, window: grant, offset: 0 };
+            let content = Arc::new(vec![0x21; bytes]);
+            writer.write(to, content.clone(), |content| content.as_slice(), 1).unwrap();
+            assert_eq!(done.recv_timeout(TEST_TIMEOUT).unwrap().result, Ok(()));
+
+            let checksum = crc32c::crc32c(&content) ^ u32::from(!is_complete);
+            let (transfer_no, number, bytes) = (transfer.0, 0, bytes as u32);
+            hostile.say(&Note::Written(Segment {
+                transfer: transfer_no,
+                number,
+                bytes,
+                offset: 0,
+                checksum,
+            }));
+            assert_eq!(node.end.arrived(transfer, 1), [(0, is_complete)]);
+            if !is_complete {
+                hostile.say(&Note::Ended { transfer: transfer.0 });
+            }
+            let mut memory = refuse(&node.end, Slot(0), transfer);
+            memory.bytes().fill(0x77);
+            let late = writer.write(to, content, |content| content.as_slice(), 2);
+            // Another window is open, so the node looks at what arrives.
+            let other = TransferNo(transfer.0 + 2);
+            hostile.window(&node, other, 100_000);
+            if late.is_ok() {
+                let ended = done.recv_timeout(Duration::from_millis(500));
+                assert!(ended.is_err() || ended.unwrap().result.is_err(), "it was written");
+            }
+            writer.close().unwrap();
+            assert!(memory.bytes().iter().all(|byte| *byte == 0x77), "{provider}");
+        }
     });
 }
 

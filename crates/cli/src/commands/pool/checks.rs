@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::clock::clock_check;
 use super::encryption::encryption_check;
+use super::fabric::fabric_check;
 use super::ports;
 use super::program::program;
 use super::status::unreached_text;
@@ -58,6 +59,7 @@ pub(crate) fn checks(cluster: &str, listen: Option<&str>) -> Vec<Check> {
     if let Some(found) = hosts.take(1).find_map(|host| look(host, &address.name)) {
         checks.push(reach_check(&found));
         checks.push(encryption_check(&found.nodes()));
+        checks.extend(fabric_check(&found.nodes()));
         checks.extend(found.map.as_deref().map(ports::checks).unwrap_or_default());
     }
     checks.push(clock_check());

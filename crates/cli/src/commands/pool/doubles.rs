@@ -21,5 +21,6 @@ pub(super) fn node(slot: u16, name: &str) -> PoolNode {
         left: None,
         unreached: Vec::new(),
         encryption: None,
+        fabric: None,
     }
 }

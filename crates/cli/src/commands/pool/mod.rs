@@ -23,6 +23,7 @@ mod doubles;
 mod drain;
 mod encryption;
 mod etcd;
+mod fabric;
 mod forget;
 mod init_certs;
 mod joining;

@@ -4,6 +4,7 @@ use anyhow::Result;
 use plasmon_proto::pool_admin::PoolStatus;
 
 use super::encryption::{Encryption, now_seconds};
+use super::fabric::Fabrics;
 use super::reach::Reach;
 use crate::commands::check::Verdict;
 use crate::output::{Output, Paint, count};
@@ -12,13 +13,15 @@ use crate::output::{Output, Paint, count};
 pub(super) fn status(pool: &mut Reach, output: &Output) -> Result<()> {
     let found = pool.look()?;
     let (status, nodes) = (found.status(), found.nodes());
-    let encryption = Encryption::of(&nodes);
+    let (encryption, fabrics) = (Encryption::of(&nodes), Fabrics::of(&nodes));
     let mut document = serde_json::to_value(&status)?;
     document["cluster"] = pool.address.to_string().into();
     document["encryption"] = encryption.document(now_seconds());
+    document["fabric"] = fabrics.document();
     output.value(&document, || {
         let address = pool.address.to_string();
-        let rows = rows(&address, &status).into_iter().chain([encryption_row(&encryption)]);
+        let rows = rows(&address, &status).into_iter();
+        let rows = rows.chain([encryption_row(&encryption)]).chain(fabric_row(&fabrics));
         let lines = rows.map(|(key, text, paint)| {
             let text = paint.map_or_else(|| text.clone(), |paint| output.paint(paint, &text));
             format!("{}  {text}", output.paint(Paint::Strong, &format!("{key:<7}")))
@@ -29,12 +32,20 @@ pub(super) fn status(pool: &mut Reach, output: &Output) -> Result<()> {
 
 fn encryption_row(encryption: &Encryption<'_>) -> (&'static str, String, Option<Paint>) {
     let (verdict, text) = encryption.text(now_seconds());
-    let paint = match verdict {
+    ("encrypt", text, paint_of(verdict))
+}
+
+fn fabric_row(fabrics: &Fabrics<'_>) -> Option<(&'static str, String, Option<Paint>)> {
+    let (verdict, text) = fabrics.text()?;
+    Some(("fabric", text, paint_of(verdict)))
+}
+
+fn paint_of(verdict: Verdict) -> Option<Paint> {
+    match verdict {
         Verdict::Good => None,
         Verdict::Note => Some(Paint::Note),
         Verdict::Bad => Some(Paint::Bad),
-    };
-    ("encrypt", text, paint)
+    }
 }
 
 fn rows(address: &str, status: &PoolStatus) -> Vec<(&'static str, String, Option<Paint>)> {
