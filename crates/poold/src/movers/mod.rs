@@ -547,6 +547,8 @@ impl Mover {
 }
 
 #[cfg(test)]
+mod conformance;
+#[cfg(test)]
 mod tests;
 #[cfg(test)]
 mod window_tests;
