@@ -10,6 +10,7 @@ mod drain;
 mod durable;
 mod encrypted;
 mod etcd_members;
+mod fabric;
 mod faults;
 mod homed;
 mod hostile;
