@@ -33,6 +33,7 @@ demo-durable: setup ## [ARGUMENTS="--json"]: three nodes are switched off and on
 test: setup check ## every test, after the checks; ends with the counts
 	@scripts/setup.sh languages
 	@scripts/setup.sh etcd
+	@scripts/setup.sh fabric
 	@scripts/spark.sh environments
 	@$(PYTHON) scripts/test.py rest
 

@@ -8,7 +8,8 @@
 #                          Rivals from PyPI have environments of their own, made when measured
 #   setup.sh durable-rivals   what durable objects are measured beside, likewise
 #   setup.sh power         an emulator, and a kernel for it, unpacked into target/power
-#   setup.sh rdma          that, libfabric, and what lets it use a software card
+#   setup.sh fabric        libfabric, if it can be had: nodes write into each other's memory with it
+#   setup.sh rdma          emulator, kernel, libfabric, and what lets it use a software card
 #   setup.sh environment   the machine, and .venv with what the tests need
 #   setup.sh [package]     that, and the package itself
 set -euo pipefail
@@ -107,6 +108,13 @@ power() {
     rm -rf target/power/package
 }
 
+fabric() {
+    ldconfig -p | grep -q 'libfabric\.so\.1 ' && return
+    if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || ! install_packages libfabric1; then
+        say "without libfabric1 tests of what nodes write into each other's memory are skipped"
+    fi
+}
+
 rdma() {
     local packages=
     ldconfig -p | grep -q 'libfabric\.so\.1 ' || packages="libfabric1"
@@ -196,6 +204,7 @@ case "${1:-package}" in
     machine) machine ;;
     languages) languages ;;
     etcd) etcd_server ;;
+    fabric) fabric ;;
     pool-rivals) pool_rivals ;;
     durable-rivals) durable_rivals ;;
     power) machine; power ;;

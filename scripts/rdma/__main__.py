@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 from scripts.power.initramfs import Archive, modules
@@ -33,7 +34,12 @@ _COMMANDS = ("ip", "rdma")
 _OPENED = ("libfabric.so.1", "libibverbs.so.1", "librdmacm.so.1")
 _LIBRARIES = Path("/usr/lib/x86_64-linux-gnu")
 #: The packages whose test programs run there, and which of their tests.
-_TESTS = (("plasmon-fabric", "fabric", ""), ("plasmon-poold", None, "movers::window_tests"))
+_TESTS = (
+    ("plasmon-fabric", "fabric", ""),
+    ("plasmon-poold", None, "movers::window_tests movers::conformance::card"),
+)
+#: What a node of the tests says at its end.
+_MOVED = re.compile(r"moved (\d+) bytes into windows of another node over verbs\S*, (\d+) wrong")
 _WITHIN_S = 1800.0
 _MEMORY_MIB = 1536
 
@@ -97,21 +103,35 @@ def _first_files(kernel: Kernel, init: Path) -> bytes:
     return archive.finish()
 
 
-def _run(machine: Machine, shown: bool) -> tuple[int, int]:
-    """Reads what the machine says; how many programs passed and failed."""
-    passed = failed = 0
+@dataclass
+class _Outcome:
+    """What the machine said."""
+
+    passed: int = 0
+    failed: int = 0
+    #: Bytes that were written over verbs, and those of them that were not right.
+    moved: int = 0
+    wrong: int = 0
+
+
+def _run(machine: Machine, shown: bool) -> _Outcome:
+    """Reads what the machine says."""
+    outcome = _Outcome()
     for line in machine.lines(time.monotonic() + _WITHIN_S):
         if shown or line.startswith(("test ", "passed ", "failed ", "broken ", "moved ")):
             print(line, flush=True)
+        if moved := _MOVED.search(line):
+            outcome.moved += int(moved[1])
+            outcome.wrong += int(moved[2])
         match line.split(" ", 1):
             case ["passed", _]:
-                passed += 1
+                outcome.passed += 1
             case ["failed", _]:
-                failed += 1
+                outcome.failed += 1
             case ["broken", reason]:
                 raise PowerError(reason)
             case ["over"]:
-                return passed, failed
+                return outcome
     raise PowerError(f"the machine is not ready in time; see {machine.console}")
 
 
@@ -132,7 +152,7 @@ def main() -> int:
             files.write_bytes(_first_files(kernel, arguments.init))
             plan = Plan(kernel.image, files, None, None, memory_mib=_MEMORY_MIB, has_card=True)
             machine = Machine(plan, [], console)
-            passed, failed = _run(machine, not arguments.quiet)
+            outcome = _run(machine, not arguments.quiet)
         except PowerError as error:
             print(f"rdma: {error}", file=sys.stderr)
             if console.exists():
@@ -141,8 +161,11 @@ def main() -> int:
         finally:
             if machine is not None:
                 machine.cut_power()
-    print(f"verbs over a software card: {passed} test programs passed, {failed} failed")
-    return 1 if failed or not passed else 0
+    programs = f"{outcome.passed} test programs passed, {outcome.failed} failed"
+    print(f"verbs over a software card: {programs}")
+    print(f"{outcome.moved} bytes moved over verbs, {outcome.wrong} wrong")
+    is_right = outcome.passed == len(_TESTS) and not outcome.failed and not outcome.wrong
+    return 0 if is_right and outcome.moved else 1
 
 
 if __name__ == "__main__":
