@@ -74,6 +74,10 @@ pool_rivals() {
     command -v memcached >/dev/null || packages="$packages memcached"
     # What Mooncake is linked with, and the servers of vineyard.
     ldconfig -p | grep -q libibverbs.so.1 || packages="$packages libibverbs1"
+    # By what nodes write into each other's memory, and what measures such libraries.
+    ldconfig -p | grep -q 'libfabric\.so\.1 ' || packages="$packages libfabric1"
+    command -v fi_pingpong >/dev/null || packages="$packages libfabric-bin"
+    command -v ucx_perftest >/dev/null || packages="$packages ucx-utils"
     if [ "$packages" ] && { [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null ||
         ! install_packages "$packages"; }; then
         say "the pool is measured without $packages"

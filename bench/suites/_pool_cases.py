@@ -22,6 +22,10 @@ MEMCACHED, RAY, VINEYARD, MOONCAKE = "memcached", "ray", "vineyard", "mooncake"
 VETH_POOL, VETH_IPERF = "plasmon-pool-veth", "iperf3-veth"
 #: The pool whose nodes encrypt all that they say to each other.
 TLS_POOL = "plasmon-pool-tls"
+#: The pools whose nodes write into each other's memory, by the provider of libfabric.
+SHM_POOL, NET_POOL = "plasmon-pool-shm", "plasmon-pool-net"
+#: What libraries for fast networks measure themselves with.
+PINGPONG, UCX = "fi_pingpong", "ucx_perftest"
 
 #: Of each node. What moves to a node at one time is at most a quarter of it. The store without a
 #: pool has as much.
@@ -42,6 +46,10 @@ SIDES = (
     Side(MOONCAKE, "Python", ("-m", "bench.rivals.mooncake.worker"), "mooncake", RIVAL_START),
     Side(VETH_POOL, "Rust", ("pool",), "native", {**START, **MACHINES}, rests=False),
     Side(TLS_POOL, "Rust", ("pool",), "native", {**START, "encrypted": True}, rests=False),
+    Side(SHM_POOL, "Rust", ("pool",), "native", {**START, "fabric": "shm"}, rests=False),
+    Side(NET_POOL, "Rust", ("pool",), "native", {**START, "fabric": "net"}, rests=False),
+    Side(PINGPONG, "-", ("-m", "bench.rivals.pingpong.worker", PINGPONG), "pingpong"),
+    Side(UCX, "-", ("-m", "bench.rivals.pingpong.worker", UCX), "pingpong"),
     Side(VETH_IPERF, "-", ("-m", "bench.rivals.iperf.worker"), "iperf", MACHINES),
     *columns.SIDES,
 )
@@ -52,6 +60,9 @@ GET = "GET over one connection, read into warm memory"
 RAY_GET = "ray.get of an array by an actor of the second raylet"
 MIGRATE = "migrate of an array by a client of the second server, its metadata known"
 GET_INTO = "get_into of a registered buffer that is warm"
+WRITTEN = f"{FETCH}; written into its memory"
+BARE_WRITE = "a byte asks for as many, which are written into one warm window over libfabric"
+PING = "a message to and fro, busy polling; the time of one way"
 COPY = "put under a free name, acknowledged by the pool"
 
 
@@ -90,6 +101,24 @@ def _over_veth(size: int, count: int, batch: int) -> tuple[Entry, ...]:
     return (
         _entry(VETH_POOL, "fetch", FETCH, **more, warmups=count),
         _entry(TCP, "fetch", BARE, "tcp, veth", **more, batch=batch, **MACHINES),
+    )
+
+
+def _bare_writes(*providers: str) -> tuple[Entry, ...]:
+    """What endpoints of libfabric take without a pool."""
+    more = {"object_bytes": MIB, "count": 40, "batch": 5}
+    return tuple(
+        _entry(TCP, "fabric_write", BARE_WRITE, f"fabric {provider}", provider=provider, **more)
+        for provider in providers
+    )
+
+
+def _pings(side: str, **transports: str) -> tuple[Entry, ...]:
+    """What a library's own program takes, for a few rounds: it starts two processes each time."""
+    request = {"op": "fetch", "object_bytes": MIB, "count": 1, "batch": 200}
+    return tuple(
+        Entry(side, {**request, "transport": transport}, PING, variant, rounds=3)
+        for variant, transport in transports.items()
     )
 
 
@@ -149,11 +178,34 @@ FETCHES = (
         rounds=9,
     ),
     Case(
+        "fabric_1mib",
+        "first get of 1 MiB from another node of the machine, over TCP and over libfabric",
+        (
+            *_fetches(MIB, 40, 5),
+            *(
+                _entry(side, "fetch", work, object_bytes=MIB, count=40, warmups=40)
+                for side, work in (
+                    (NET_POOL, WRITTEN),
+                    (SHM_POOL, WRITTEN),
+                    (TLS_POOL, f"{FETCH}; encrypted"),
+                )
+            ),
+            *_bare_writes("net", "shm"),
+            *_pings(PINGPONG, net="net", shm="shm"),
+            *_pings(UCX, tcp="tcp", shm="posix,cma,self"),
+        ),
+        rounds=7,
+    ),
+    Case(
         "stream",
         "first get of 256 MiB from another node",
         (
             *_streams(1),
             _entry(TLS_POOL, "fetch", f"{FETCH}; encrypted", object_bytes=STREAM_BYTES, count=3),
+            *(
+                _entry(side, "fetch", WRITTEN, object_bytes=STREAM_BYTES, count=3)
+                for side in (NET_POOL, SHM_POOL)
+            ),
             _entry(TCP, "fetch", BARE, "tcp", object_bytes=STREAM_BYTES, count=3),
             _entry(REDIS, "fetch", GET, object_bytes=STREAM_BYTES, count=2),
             *_stores(STREAM_BYTES, 2),

@@ -33,11 +33,14 @@ from bench.suites._pool_cases import (
     FETCHES,
     IPERF,
     MEMCACHED,
+    MIB,
     MOONCAKE,
+    NET_POOL,
     POOL,
     RAY,
     READERS,
     REDIS,
+    SHM_POOL,
     SIDES,
     STORE,
     STREAM_BYTES,
@@ -112,6 +115,59 @@ def _figure(
 def _died(variant: str) -> Median:
     return Median("failover", f"{POOL} {variant}")
 
+
+#: What writing into the memory of another node comes to.
+FABRICS = (
+    _figure(
+        "fabric_shm_1mib_ratio_redis",
+        "time of a GET of Redis over that of a first get of 1 MiB that libfabric's shm writes",
+        "x",
+        Ratio("fabric_1mib", REDIS, SHM_POOL),
+        at_least(3),
+    ),
+    _figure(
+        "fabric_net_1mib_ratio_tcp",
+        "time of a first get of 1 MiB over the pool's TCP over that of one that net writes",
+        "x",
+        Ratio("fabric_1mib", POOL, NET_POOL),
+        at_least(1.3),
+    ),
+    _figure(
+        "fabric_shm_1mib_bare_ratio_redis",
+        "time of a GET of Redis over that of a bare write of 1 MiB over shm that is asked for",
+        "x",
+        Ratio("fabric_1mib", REDIS, f"{TCP} fabric shm"),
+    ),
+    _figure(
+        "fabric_net_1mib_bare_ratio_tcp",
+        "time of 1 MiB over bare TCP over that of a bare write of it over net",
+        "x",
+        Ratio("fabric_1mib", f"{TCP} tcp", f"{TCP} fabric net"),
+    ),
+    *(
+        _figure(
+            f"{name}_1mib_cpu_s_per_gb",
+            f"processor time for each GB of first gets of 1 MiB, {what}",
+            "s",
+            ProcessorTime("fabric_1mib", side, MIB),
+        )
+        for name, side, what in (
+            ("tcp", POOL, "over TCP"),
+            ("tls", TLS_POOL, "encrypted"),
+            ("fabric_net", NET_POOL, "written over net"),
+            ("fabric_shm", SHM_POOL, "written over shm"),
+        )
+    ),
+    *(
+        _figure(
+            f"fabric_{name}_cpu_s_per_gb",
+            f"processor time for each GB of first gets of 256 MiB, written over {name}",
+            "s",
+            ProcessorTime("stream", side, STREAM_BYTES),
+        )
+        for name, side in (("net", NET_POOL), ("shm", SHM_POOL))
+    ),
+)
 
 FIGURES = (
     _figure(
@@ -224,6 +280,7 @@ FIGURES = (
         "s",
         ProcessorTime("stream", TLS_POOL, STREAM_BYTES),
     ),
+    *FABRICS,
     _figure(
         "second_get_ns",
         "get and release of an object that was fetched before",
@@ -353,7 +410,7 @@ FIGURES = (
 def _parts(results: Results) -> dict[str, str]:
     """What moving bytes costs each side, and how the deaths went, round by round."""
     costs = [["case", "side", "time", "GB/s", "processor seconds per GB"]]
-    for case in (*VETH[1:], *FETCHES[1:5]):
+    for case in (*VETH[1:], *FETCHES[1:6]):
         for entry in case.entries:
             size = entry.request["object_bytes"] * entry.request.get("at_once", 1)
             try:

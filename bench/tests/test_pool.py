@@ -11,6 +11,8 @@ from bench.case import FREE, Side
 from bench.environments import ROOT, MissingError
 from bench.pool_nodes import is_pool_daemon, received_bytes
 from bench.report import document, insert, pages
+from bench.rivals.pingpong import worker as pingpong
+from bench.rivals.protocol import UnsupportedError as RivalUnsupportedError
 from bench.run import Context, Results
 from bench.suites import pool
 from bench.tests.test_report import FACTS
@@ -24,6 +26,7 @@ TARGETS = {
     "commit_failover_ms": "<= 4500", "local_get_with_agent_ratio": "<= 1.05",
     "local_put_with_agent_ratio": "<= 1.05", "poold_idle_mb": "<= 20",
     "column_share_ratio": "<= 1.3", "tls_stream_vs_plain": ">= 0.5",
+    "fabric_shm_1mib_ratio_redis": ">= 3", "fabric_net_1mib_ratio_tcp": ">= 1.3",
 }  # fmt: skip
 
 
@@ -116,6 +119,32 @@ def test_a_side_that_does_not_rest_is_not_frozen(tmp_path, monkeypatch):
     finally:
         monkeypatch.undo()
         context.end()
+
+
+FI_PINGPONG = """\
+bytes   #sent   #ack     total       time     MB/sec    usec/xfer   Mxfers/sec
+1m      200     =200     400m        0.05s   9292.39     112.84       0.01
+"""
+UCX_PERFTEST = """\
+|     Test     | # iterations | 50.0%ile | average | overall |  average |  overall |  average  |
++--------------+--------------+----------+---------+---------+----------+----------+-----------+
+                         200     66.575    68.167    68.169    14669.76   14669.76       14670
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "told", "microseconds"),
+    [("fi_pingpong", FI_PINGPONG, 112.84), ("ucx_perftest", UCX_PERFTEST, 68.167)],
+)
+def test_pingpongs_are_read_or_say_what_is_not_installed(name, told, microseconds, monkeypatch):
+    program = pingpong.PROGRAMS[name]
+    assert float(program.answer.search(told).group("us")) == microseconds
+    for command in (program.server("shm", 7, 1 << 20, 50), program.client("shm", 7, 1 << 20, 50)):
+        assert command[0] == name
+        assert "7" in command
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(RivalUnsupportedError, match=f"apt-get install {program.package}"):
+        pingpong.Pingpong(program).op_start("", 0)
 
 
 @pytest.mark.parametrize(

@@ -137,6 +137,7 @@ const PLACES: &[Place] = &[
             "plasmon-cluster",
             "plasmon-columns",
             "plasmon-etcd",
+            "plasmon-fabric",
             "plasmon-log",
             "plasmon-spill",
         ],

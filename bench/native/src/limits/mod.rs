@@ -1,6 +1,7 @@
 //! What the machine does without any store: the limits that our figures stand beside.
 
 mod copy;
+mod fabric;
 mod peer;
 mod round_trip;
 mod stream;
@@ -32,6 +33,8 @@ pub(crate) enum Limit {
     FutexWake(wake::Wakes),
     /// Bytes that another process sends over TCP when it is asked.
     Fetch(tcp::FetchSeries),
+    /// Bytes that another process writes into memory of this one, over libfabric.
+    FabricWrite(fabric::WriteSeries),
     /// One sequentially consistent exchange and two loads: the least that a pin can be.
     Atomics {
         count: u64,
@@ -51,6 +54,7 @@ pub(crate) fn run(limit: Limit) -> Result<Value> {
             return Ok(json!({ "address": "", "start_ns": 0, "versions": {} }));
         }
         Limit::Fetch(series) => return series.run(),
+        Limit::FabricWrite(series) => return series.run(),
         Limit::Copy(series) => series.run(),
         Limit::Stream(series) => series.run(),
         Limit::SocketRoundTrip(trips) => round_trip::socket(trips),
@@ -85,6 +89,9 @@ fn system_call(series: Series) -> Result<Samples> {
 /// Runs as a peer: what `plasmon-bench peer` does.
 pub(crate) fn peer(kind: &str, cpu: i64) -> Result<()> {
     crate::timing::pin(cpu)?;
+    if let Some(provider) = kind.strip_prefix(fabric::PEER) {
+        return fabric::peer(provider);
+    }
     match kind {
         "socket" => round_trip::socket_peer(),
         "spin" => round_trip::spin_peer(),

@@ -51,6 +51,9 @@ pub(crate) enum PoolRequest {
         /// Whether nodes encrypt all that they say to each other.
         #[serde(default)]
         encrypted: bool,
+        /// By which providers of libfabric nodes write into each other's memory; without it all
+        /// content moves over TCP.
+        fabric: Option<String>,
     },
     Stop {},
     /// The first get, on the second node, of objects that the first one put.
@@ -123,8 +126,8 @@ impl Side {
             Request::Pool(request) => request,
         };
         match request {
-            PoolRequest::Start { directory, capacity_bytes, machines, encrypted } => {
-                self.start(&Place { directory, capacity_bytes, machines, encrypted })
+            PoolRequest::Start { directory, capacity_bytes, machines, encrypted, fabric } => {
+                self.start(&Place { directory, capacity_bytes, machines, encrypted, fabric })
             }
             PoolRequest::Stop {} => {
                 self.stop();
@@ -168,6 +171,11 @@ impl Side {
             return Ok(json!({ "unsupported": missing }));
         }
         let (nodes, taken) = Nodes::start(place)?;
+        if place.fabric.is_some()
+            && let Some(reason) = nodes.fabric_refusal()?
+        {
+            return Ok(json!({ "unsupported": reason }));
+        }
         let address = nodes.socket(0).to_owned();
         self.local.run(store::Request::Connect { address: address.clone() })?;
         self.nodes = Some(nodes);

@@ -27,6 +27,9 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(40);
 const START_WITHIN: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(2);
 
+/// What a pool daemon's log says of its fabric begins so.
+const CONTENT_COMES_OVER: &str = "content comes over ";
+
 /// How long the certificates of a measurement are valid.
 const VALID_SECONDS: u64 = 86_400;
 
@@ -61,6 +64,8 @@ pub(super) struct Place {
     pub(super) machines: Option<Machines>,
     /// Whether the nodes encrypt all that they say to each other.
     pub(super) encrypted: bool,
+    /// By which providers of libfabric they write into each other's memory.
+    pub(super) fabric: Option<String>,
 }
 
 /// A pool. It ends with the value.
@@ -76,6 +81,7 @@ pub(super) struct Nodes {
 struct Node {
     name: String,
     socket: PathBuf,
+    log: PathBuf,
     daemon: Child,
     client: Client,
 }
@@ -96,6 +102,19 @@ impl Nodes {
         }
         pool.wait_until_joined()?;
         Ok((pool, begin.elapsed()))
+    }
+
+    /// Why the content that comes to a node does not come over the fabric that was chosen, if so.
+    pub(super) fn fabric_refusal(&self) -> Result<Option<String>> {
+        for node in &self.nodes {
+            let log = fs::read_to_string(&node.log)?;
+            let line = log.lines().find_map(|line| line.split_once(CONTENT_COMES_OVER));
+            let (_, over) = line.context("a log that says by what content comes")?;
+            if let Some((_, reason)) = over.split_once("tcp (") {
+                return Ok(Some(reason.trim_end_matches(')').to_owned()));
+            }
+        }
+        Ok(None)
     }
 
     /// The client of a node.
@@ -174,7 +193,8 @@ impl Nodes {
         fs::create_dir(&folder)?;
         let socket = folder.join("store.sock");
         let program = std::env::var_os("PLASMON_DAEMON").context("the harness names the daemon")?;
-        let log = File::create(folder.join("log"))?;
+        let log_path = folder.join("log");
+        let log = File::create(&log_path)?;
         let machine = self.machines.as_ref().and_then(|machines| machines.nodes.get(at));
         let mut command = match machine {
             Some(machine) => machine.command(&program),
@@ -188,6 +208,9 @@ impl Nodes {
         if place.encrypted {
             command.args(certificate(&place.directory.join("certs"), &name)?);
         }
+        if let Some(fabric) = &place.fabric {
+            command.args(["--pool-fabric", fabric]);
+        }
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         let daemon = command.spawn().context("starting a daemon")?;
         let options = ConnectOptions {
@@ -198,7 +221,7 @@ impl Nodes {
             ..ConnectOptions::default()
         };
         let client = Client::connect(&options)?;
-        Ok(Node { name, socket, daemon, client })
+        Ok(Node { name, socket, log: log_path, daemon, client })
     }
 
     /// An object with a copy on every node is accepted, and every node leads some groups.

@@ -1,0 +1,1 @@
+"""The measuring programs of libfabric and UCX."""
