@@ -6,11 +6,13 @@
 //! no window is open and nothing is to be written, it sleeps.
 
 use std::net::IpAddr;
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use plasmon_proto::fabric::Provider;
+use rustix::thread::set_current_timer_slack;
 
 use crate::error::Error;
 use crate::objects::Remote;
@@ -28,8 +30,12 @@ const WAIT_MS: i32 = 10;
 /// The first nap where there is no descriptor; each next one is twice as long.
 const NAP_MIN: Duration = Duration::from_micros(20);
 
-/// The longest nap.
-const NAP_MAX: Duration = Duration::from_millis(1);
+/// By how much the kernel may prolong a nap.
+const NAP_SLACK_NS: Option<NonZeroU64> = NonZeroU64::new(1_000);
+
+/// The longest nap. A peer that writes waits for its end, and nothing tells of what it has begun.
+/// There are naps only while a window is open or something is being written.
+const NAP_MAX: Duration = Duration::from_micros(100);
 
 /// Another endpoint, as one knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,6 +171,8 @@ impl Drop for Endpoint {
 
 /// The thread.
 fn run(shared: &Shared) {
+    // Else the kernel makes the shortest naps four times as long. That is all an error means.
+    let _ = set_current_timer_slack(NAP_SLACK_NS);
     let (mut moved, mut nap) = (Instant::now(), NAP_MIN);
     let mut wait = None;
     loop {
@@ -181,12 +189,12 @@ fn run(shared: &Shared) {
                 }
                 (moved, nap) = (Instant::now(), NAP_MIN);
             }
-            Turn::Nothing if moved.elapsed() < SPIN => std::hint::spin_loop(),
+            // A thread that has something to do, such as the peer's, goes first.
+            Turn::Nothing if moved.elapsed() < SPIN => std::thread::yield_now(),
             Turn::Nothing if shared.can_wait => wait = Some(WAIT_MS),
-            Turn::Nothing => {
-                shared.nap(nap);
-                nap = (nap * 2).min(NAP_MAX);
-            }
+            // What was asked for meanwhile is waited for as what is new.
+            Turn::Nothing if shared.nap(nap) => (moved, nap) = (Instant::now(), NAP_MIN),
+            Turn::Nothing => nap = (nap * 2).min(NAP_MAX),
         }
     }
 }

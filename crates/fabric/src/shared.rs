@@ -344,11 +344,12 @@ impl Shared {
         if lock(&self.queue).is_idle() { Turn::Idle } else { turn }
     }
 
-    /// Waits for so long, or until something is asked for.
-    pub(crate) fn nap(&self, time: Duration) {
+    /// Waits for so long, or until something is asked for; whether something was.
+    pub(crate) fn nap(&self, time: Duration) -> bool {
         let queue = lock(&self.queue);
         let is_quiet = |queue: &mut Queue| !queue.is_new && !queue.is_over;
-        drop(self.work.wait_timeout_while(queue, time, is_quiet));
+        let waited = self.work.wait_timeout_while(queue, time, is_quiet);
+        waited.unwrap_or_else(PoisonError::into_inner).0.is_new
     }
 
     /// Waits until there is something to be done; false when the endpoint is over.

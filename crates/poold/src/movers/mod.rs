@@ -394,12 +394,10 @@ impl Mover {
         }
     }
 
+    /// Takes note of a transfer whose memory is not here yet. Its peer waits for a window for a
+    /// while, and then sends.
     fn expect(&mut self, lane: LaneId, transfer: TransferNo) {
         self.transfers.expect(lane, transfer);
-        // Its peer may wait to hear whether there is a window.
-        if self.endpoint(lane).is_some() {
-            self.tell(lane, &Note::NoWindow { transfer: transfer.0 });
-        }
     }
 
     /// Takes the memory of a transfer: as a window, where the peer can write into it.
@@ -417,7 +415,7 @@ impl Mover {
         let (lane, transfer) = (receive.lane, receive.transfer);
         let is_large = receive.memory.bytes().len() as u64 >= WINDOW_BYTES_MIN;
         let endpoint = if is_large { self.endpoint(lane) } else { None };
-        let Some(endpoint) = endpoint.filter(|_| !self.transfers.is_expected(transfer)) else {
+        let Some(endpoint) = endpoint.filter(|_| !self.transfers.is_sent(transfer)) else {
             return Some(receive);
         };
         // Into what is here, which came from another peer, nothing is written again.

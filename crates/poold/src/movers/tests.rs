@@ -56,7 +56,7 @@ impl Source for Damaged {
 
 pub(super) struct End {
     pub(super) movers: Movers,
-    done: Receiver<Done>,
+    pub(super) done: Receiver<Done>,
     /// Memory that came back with its last segment.
     whole: RefCell<BTreeMap<TransferNo, BoxedLanding>>,
 }

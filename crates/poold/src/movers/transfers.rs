@@ -44,8 +44,10 @@ struct Transfer {
 }
 
 enum State {
-    /// The memory is not here yet.
-    Expected,
+    /// The memory is not here yet; whether the peer has said that it sends the content.
+    Expected {
+        is_sent: bool,
+    },
     Here(BoxedLanding, u32),
     /// The peer writes into the memory.
     Window(OpenWindow),
@@ -85,13 +87,14 @@ pub(super) enum Refused {
 impl Transfers {
     pub(crate) fn expect(&mut self, lane: LaneId, transfer: TransferNo) {
         self.highest = self.highest.max(Some(transfer));
-        self.accepted.insert(transfer, Transfer { lane, state: State::Expected });
+        let state = State::Expected { is_sent: false };
+        self.accepted.insert(transfer, Transfer { lane, state });
     }
 
-    /// Whether the memory of a transfer was waited for: its peer knows that there is no window.
-    pub(super) fn is_expected(&self, transfer: TransferNo) -> bool {
+    /// Whether the peer of a transfer whose memory was waited for has begun to send the content.
+    pub(super) fn is_sent(&self, transfer: TransferNo) -> bool {
         let accepted = self.accepted.get(&transfer);
-        accepted.is_some_and(|accepted| matches!(accepted.state, State::Expected))
+        accepted.is_some_and(|of| matches!(of.state, State::Expected { is_sent: true }))
     }
 
     /// Takes the memory of a transfer. One without bytes is complete.
@@ -193,7 +196,7 @@ impl Transfers {
     pub(super) fn what_is_here(&mut self, segment: &Segment) -> Option<bool> {
         match &mut self.accepted.get_mut(&TransferNo(segment.transfer))?.state {
             State::Here(memory, _) => Some(memory.arrived().contains(&segment.number)),
-            State::Expected | State::Window(_) | State::Stopping(..) => None,
+            State::Expected { .. } | State::Window(_) | State::Stopping(..) => None,
         }
     }
 
@@ -203,7 +206,7 @@ impl Transfers {
             return Refused::Nothing;
         };
         match state {
-            State::Expected => Refused::Nothing,
+            State::Expected { .. } => Refused::Nothing,
             State::Here(memory, _) => Refused::Memory(memory),
             State::Window(open) | State::Stopping(open, _) if !open.endpoint.is_open() => {
                 Refused::Memory(open.close().0)
@@ -223,9 +226,11 @@ impl Transfers {
     /// The peer writes no more into the window of a transfer: what is missing comes over the lane,
     /// or the memory is given back.
     pub(super) fn ended(&mut self, lane: LaneId, transfer: TransferNo) -> Option<BoxedLanding> {
-        let is_its = |accepted: &Transfer| accepted.lane == lane;
-        if !self.accepted.get(&transfer).is_some_and(is_its) {
-            return None;
+        let is_its = |accepted: &&mut Transfer| accepted.lane == lane;
+        match self.accepted.get_mut(&transfer).filter(is_its) {
+            None => return None,
+            Some(Transfer { state: State::Expected { is_sent }, .. }) => *is_sent = true,
+            Some(_) => {}
         }
         let is_stopping = self.close(transfer);
         if is_stopping { self.take_memory(transfer) } else { None }
@@ -237,7 +242,7 @@ impl Transfers {
         let (open, is_stopping) = match state {
             State::Window(open) => (open, false),
             State::Stopping(open, _) => (open, true),
-            state @ (State::Expected | State::Here(..)) => {
+            state @ (State::Expected { .. } | State::Here(..)) => {
                 self.accepted.insert(transfer, Transfer { lane, state });
                 return false;
             }
@@ -264,7 +269,7 @@ impl Transfers {
             let (open, until_ms) = match state {
                 State::Window(open) => (open, None),
                 State::Stopping(open, until_ms) => (open, Some(*until_ms)),
-                State::Expected | State::Here(..) => continue,
+                State::Expected { .. } | State::Here(..) => continue,
             };
             let is_known = found.iter().any(|other| Arc::ptr_eq(other, &open.endpoint));
             if is_meant(*lane, until_ms) && !is_known {
@@ -278,7 +283,7 @@ impl Transfers {
     pub(super) fn close_dead(&mut self) -> Vec<(TransferNo, BoxedLanding)> {
         let is_dead = |accepted: &Transfer| match &accepted.state {
             State::Window(open) | State::Stopping(open, _) => !open.endpoint.is_open(),
-            State::Expected | State::Here(..) => false,
+            State::Expected { .. } | State::Here(..) => false,
         };
         let dead = self.accepted.iter().filter(|(_, accepted)| is_dead(accepted));
         let dead: Vec<TransferNo> = dead.map(|(transfer, _)| *transfer).collect();
@@ -297,7 +302,7 @@ impl Transfers {
     pub(super) fn next_deadline_ms(&self) -> Option<u64> {
         let until = self.accepted.values().filter_map(|accepted| match &accepted.state {
             State::Stopping(_, until_ms) => Some(*until_ms),
-            State::Expected | State::Here(..) | State::Window(_) => None,
+            State::Expected { .. } | State::Here(..) | State::Window(_) => None,
         });
         until.min()
     }
@@ -341,7 +346,7 @@ impl Destinations for OnLane<'_> {
                     place == segment.offset && !memory.arrived().contains(&segment.number);
                 if is_wanted { Destination::Memory(memory.bytes()) } else { Destination::Discard }
             }
-            Some(Transfer { state: State::Expected, .. }) => Destination::Later,
+            Some(Transfer { state: State::Expected { .. }, .. }) => Destination::Later,
             Some(Transfer { state: State::Window(_) | State::Stopping(..), .. }) => {
                 Destination::Discard
             }

@@ -156,6 +156,36 @@ fn large_content_is_written_into_its_place() {
     });
 }
 
+/// The node asks for content while the store makes memory for it, so that is how a get begins. It
+/// used to have its content sent: its window was refused as soon as it was accepted.
+#[test]
+fn content_is_written_into_memory_that_comes_after_it_was_asked_for() {
+    with_each(|provider| {
+        let (zero, one) = pair(provider, 1);
+        let mut next = acquaint(&zero, &one, 0);
+        let content = pattern(3, 300_000);
+        let source: SharedSource = Arc::new(Bytes(content.clone()));
+        until("content is written into memory that comes later", || {
+            let (transfer, before) = (TransferNo(next), zero.fabric.written_bytes());
+            next += 1;
+            one.end.movers.expect((Slot(0), Movers::lane_of(transfer)), transfer);
+            serve(&zero.end, Slot(1), transfer, source.clone(), all(content.len()));
+            accept(&one.end, Slot(0), transfer, content.len());
+            assert!(one.has_got(Slot(0), transfer, &content), "{provider}");
+            zero.fabric.written_bytes() - before == content.len() as u64
+        });
+        // Memory that comes late is not waited for.
+        let (transfer, before) = (TransferNo(next), zero.fabric.written_bytes());
+        one.end.movers.expect((Slot(0), Movers::lane_of(transfer)), transfer);
+        serve(&zero.end, Slot(1), transfer, source, all(content.len()));
+        let early = one.end.done.recv_timeout(Duration::from_millis(200)).ok();
+        assert!(early.is_none_or(|done| matches!(done, Done::Moving(_))), "{provider}");
+        accept(&one.end, Slot(0), transfer, content.len());
+        assert!(one.has_got(Slot(0), transfer, &content), "{provider}");
+        assert_eq!(zero.fabric.written_bytes(), before, "{provider}");
+    });
+}
+
 #[test]
 fn damage_is_seen_by_the_receiving_side() {
     with_each(|provider| {

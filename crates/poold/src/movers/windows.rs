@@ -26,8 +26,12 @@ use crate::fabric::{Fabric, provider_number};
 /// Transfers of fewer bytes are sent: to open a window takes as long as to send them.
 pub(super) const WINDOW_BYTES_MIN: u64 = 64 << 10;
 
-/// How long the other side may take to say whether it has a window.
+/// How long the other side may take to say whether it has a window, at least.
 const WINDOW_MS: u64 = 20;
+
+/// For so many bytes it may take a millisecond more: it has to make memory for them, and to send
+/// them takes longer than that.
+const WINDOW_BYTES_PER_MS: u64 = 4 << 20;
 
 /// How long a write may take, before its endpoint is closed. Its receiver has asked another node
 /// long before.
@@ -55,7 +59,18 @@ pub(super) struct Windows {
 struct Windowed {
     serve: Serve,
     sending: Sending,
+    /// What is written next.
+    next: Option<Prepared>,
     state: State,
+}
+
+/// A segment with its content, if that was gathered. Its checksum was computed while the window was
+/// waited for, or the segment before it was being written.
+type Prepared = (Segment, Vec<u8>);
+
+fn prepare(sending: &mut Sending, serve: &Serve) -> Option<Prepared> {
+    let mut gathered = Vec::new();
+    sending.next_segment(serve, &mut gathered).map(|segment| (segment, gathered))
 }
 
 enum State {
@@ -108,13 +123,16 @@ impl Windows {
     /// Takes a transfer that may have a window; one that may not is given back.
     pub(super) fn serve(&mut self, serve: Serve, fabric: &Fabric, now_ms: u64) -> Option<Serve> {
         let answer = self.answers.remove(&serve.transfer);
-        let is_large = serve.source.bytes() >= WINDOW_BYTES_MIN;
+        let bytes = serve.source.bytes();
+        let is_large = bytes >= WINDOW_BYTES_MIN;
         if !is_large || answer == Some(None) || self.endpoint(fabric).is_none() {
             return Some(serve);
         }
-        let (transfer, sending) = (serve.transfer, Sending::default());
-        let state = State::Waiting(now_ms.saturating_add(WINDOW_MS));
-        self.serves.insert(transfer, Windowed { serve, sending, state });
+        let (transfer, mut sending) = (serve.transfer, Sending::default());
+        let next = prepare(&mut sending, &serve);
+        let within_ms = WINDOW_MS + bytes / WINDOW_BYTES_PER_MS;
+        let state = State::Waiting(now_ms.saturating_add(within_ms));
+        self.serves.insert(transfer, Windowed { serve, sending, next, state });
         if let Some(Some(window)) = answer {
             self.begin(transfer, window, fabric, now_ms);
         }
@@ -200,9 +218,7 @@ impl Windows {
             let Some(windowed) = self.serves.get_mut(&transfer) else { continue };
             let State::Writing(writing) = &mut windowed.state else { continue };
             while !writing.is_over && writing.under_way.len() < WRITES_AT_ONCE {
-                let mut gathered = Vec::new();
-                let Some(segment) = windowed.sending.next_segment(&windowed.serve, &mut gathered)
-                else {
+                let Some((segment, gathered)) = windowed.next.take() else {
                     writing.is_over = true;
                     break;
                 };
@@ -211,6 +227,7 @@ impl Windows {
                     Ok(()) => {
                         writing.under_way.insert(token, segment);
                         self.writes.insert(token, transfer);
+                        windowed.next = prepare(&mut windowed.sending, &windowed.serve);
                     }
                     Err(error) => {
                         tracing::debug!("transfer {} is sent: {error}", transfer.0);
