@@ -107,7 +107,7 @@ impl Engine {
             open,
             sequence,
             pending: FrameBuilder::default(),
-            buffer: AlignedBuffer::default(),
+            buffer: AlignedBuffer::reused(),
             unpublished: Vec::new(),
             is_dirty: false,
             is_unconfirmed,

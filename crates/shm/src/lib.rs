@@ -97,6 +97,8 @@ mod peer;
 #[cfg(not(loom))]
 pub mod pidfd;
 #[cfg(not(loom))]
+pub mod private_memory;
+#[cfg(not(loom))]
 pub mod program;
 #[cfg(not(loom))]
 pub mod reader;
@@ -129,6 +131,7 @@ pub use {
     index::{IndexReader, IndexWriter},
     map::{Populate, ReadMap, WriteMap},
     memfd::{HugePageCollapse, Memfd},
+    private_memory::PrivateMemory,
     reader::{OwnedView, ReadOutcome, Reader, UnmappedPin, View, ViewWithReader},
     socket::{Connection, Listener, Message, Peer},
     wake_page::{FutexEvent, WakePage},

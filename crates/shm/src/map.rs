@@ -292,6 +292,11 @@ impl WriteMap {
         Ok(Self(Mapping::anonymous(bytes, ProtFlags::READ | ProtFlags::WRITE)?))
     }
 
+    /// Asks the kernel for huge pages, where it has not made others yet.
+    pub(crate) fn prefer_huge_pages(&self) -> io::Result<()> {
+        self.0.advise(0, self.bytes(), Advice::LinuxHugepage)
+    }
+
     /// The first byte.
     pub fn base(&self) -> *mut u8 {
         self.0.base.as_ptr()
