@@ -114,13 +114,23 @@ pub(crate) fn large_bytes(capacity_bytes: u64) -> u64 {
     LARGE_OBJECT_BYTES.min(arena / 4).min(capacity_bytes / LEASE_SHARE + 1)
 }
 
+/// The most that one client may have in one lease, in a store of this capacity.
+fn lease_bytes_max(capacity_bytes: u64) -> u64 {
+    let share = capacity_bytes / LEASE_SHARE / OBJECT_ALIGN * OBJECT_ALIGN;
+    share.clamp(OBJECT_ALIGN, LEASE_BYTES_MAX)
+}
+
+/// The largest footprint of which a lease has two: the next one can be asked for in good time.
+pub(crate) fn half_lease_bytes(capacity_bytes: u64) -> u64 {
+    lease_bytes_max(capacity_bytes) / 2
+}
+
 impl Leases {
     /// The leases in a store of this capacity and level. At level leased no mapping makes room for
     /// another one: the kernel refuses to map memory for writing that is closed to new writers, and
     /// the daemon may lease more of it.
     pub(crate) fn new(capacity_bytes: u64, level: Level) -> Self {
-        let share = capacity_bytes / LEASE_SHARE / OBJECT_ALIGN * OBJECT_ALIGN;
-        let bytes_max = share.clamp(OBJECT_ALIGN, LEASE_BYTES_MAX);
+        let bytes_max = lease_bytes_max(capacity_bytes);
         Self {
             current: None,
             waiting: VecDeque::new(),

@@ -1,4 +1,5 @@
-//! Puts of small durable objects: written into leased memory, and put by one request.
+//! Puts of durable objects of which a lease has several: written into leased memory, and put by
+//! one request.
 //!
 //! ```text
 //! carve ─ copy ─► PutDurable ─► the daemon's log ─► the answer
@@ -18,6 +19,7 @@ use crate::acks::Verdict;
 use crate::created::fill;
 use crate::error::{Error, Result};
 use crate::lease::reserve;
+use crate::leases::half_lease_bytes;
 use crate::payload::{Payload, Plan};
 use crate::process::Process;
 use crate::put::{COPY_LOCKED_BYTES, PUTTING};
@@ -25,9 +27,10 @@ use crate::session::{Session, WriteState};
 use crate::submit::submit;
 use crate::suspension::await_resumption;
 
-/// The largest footprint of an object that is put so. Writing a larger one into memory of its own
-/// costs little beside its sync, and does not use up a lease.
-const SMALL_BYTES_MAX: u64 = 128 << 10;
+/// Up to this footprint an object is put so in every store, and up to that of which a lease has two
+/// (2 MiB, in a store of 256 MiB and more): it lies in memory that this client has mapped and
+/// written before. A larger one would use up a lease each.
+const SMALL_BYTES_MIN: u64 = 128 << 10;
 
 /// A put that is under way.
 #[derive(Clone, Copy, Debug)]
@@ -45,9 +48,10 @@ pub(crate) struct SmallPut {
 impl Process {
     /// Whether an object is put by one request, from leased memory.
     pub(crate) fn is_small_durable(&self, session: &Session, plan: &Plan, strict: bool) -> bool {
+        let small_bytes = half_lease_bytes(session.welcome.capacity_bytes).max(SMALL_BYTES_MIN);
         plan.durable
             && session.welcome.durable
-            && plan.footprint <= SMALL_BYTES_MAX
+            && plan.footprint <= small_bytes
             && self.is_leasable(session, plan, strict)
             // Without an id there is nothing to replace, which is an error.
             && (plan.chosen.is_some() || !plan.replace)

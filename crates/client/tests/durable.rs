@@ -20,6 +20,12 @@ fn store(folder: &tempfile::TempDir) -> TestStore {
     TestStore::with(16 * MIB, &[("durable_dir", &folder), ("durable_segment_bytes", "1m")])
 }
 
+/// One whose leases have two objects of 2 MiB.
+fn large_store(folder: &tempfile::TempDir) -> TestStore {
+    let folder = folder.path().join("log").display().to_string();
+    TestStore::with(256 * MIB, &[("durable_dir", &folder), ("durable_segment_bytes", "8m")])
+}
+
 fn ids(client: &Client) -> Vec<ObjectId> {
     let mut ids: Vec<_> = client
         .list(&Filter::default())
@@ -170,6 +176,45 @@ fn durable_objects_are_what_plain_ones_are() {
     assert_eq!(client.get_existing(&unnamed).unwrap().data(), b"unnamed");
 }
 
+/// An object of which a lease has two is put from leased memory, a larger one from its own.
+#[test]
+fn objects_around_half_a_lease_are_put_and_their_memory_is_used_again() {
+    const HALF: usize = 2 << 20;
+    const ROUNDS: u64 = 3;
+    let folder = tempfile::tempdir().unwrap();
+    let node = large_store(&folder);
+    let client = node.connect();
+    let sizes = [1 << 20, HALF - 64, HALF, HALF + 1, 3 << 20];
+    let mut last = Vec::new();
+    for round in 0..ROUNDS {
+        let block = pattern(round, 9973);
+        let repeated = block.repeat(sizes[4] / block.len() + 1);
+        let objects: Vec<_> = sizes.iter().map(|bytes| repeated[..*bytes].to_vec()).collect();
+        let mut made: Vec<_> =
+            objects.iter().map(|data| client.put(data, &durable()).unwrap()).collect();
+        let many: Vec<_> = objects[..2].iter().map(|data| (None, &data[..])).collect();
+        made.extend(client.put_many(&many, &durable()).unwrap());
+        for (id, data) in made.iter().zip(objects.iter().chain(&objects[..2])) {
+            assert!(client.get_existing(id).unwrap().data() == &data[..], "{}", data.len());
+        }
+        if round < ROUNDS - 1 {
+            assert_eq!(client.delete(&made).unwrap(), vec![None; made.len()]);
+            until("what is left are leases", || {
+                client.status().unwrap().used_bytes <= 3 * (4 << 20)
+            });
+        } else {
+            last = made.into_iter().zip(objects).collect();
+        }
+    }
+    assert_eq!(client.status().unwrap().creating, 0);
+    drop(client);
+    node.start_anew();
+    let client = node.connect();
+    for (id, data) in last {
+        assert!(client.get_existing(&id).unwrap().data() == &data[..], "{}", data.len());
+    }
+}
+
 #[test]
 fn one_of_many_threads_puts_a_chosen_id_and_the_others_are_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -225,9 +270,19 @@ fn a_refused_put_leaves_no_memory_behind() {
 /// whole or not at all.
 #[test]
 fn what_was_acknowledged_is_there_whichever_daemon_is_killed() {
-    const ROUNDS: u64 = 5;
     let folder = tempfile::tempdir().unwrap();
-    let node = store(&folder);
+    kill_daemons(&store(&folder), 5, 1);
+}
+
+/// The same with objects of up to 2.2 MiB: most are put from leases, some not.
+#[test]
+fn what_was_acknowledged_of_large_objects_is_there_whichever_daemon_is_killed() {
+    let folder = tempfile::tempdir().unwrap();
+    kill_daemons(&large_store(&folder), 2, 256);
+}
+
+/// Kills so many daemons while clients put objects of multiples of so many bytes.
+fn kill_daemons(node: &TestStore, kills: u32, unit: u64) {
     let observer = node.connect();
     let (stop, done) = (AtomicBool::new(false), AtomicU64::new(0));
     let (of_two, alone) = (node.connect(), node.connect());
@@ -238,7 +293,7 @@ fn what_was_acknowledged_is_there_whichever_daemon_is_killed() {
                 break;
             }
             let number = (worker << 32) + n;
-            let data = pattern(number, (n * 37 % 9000) as usize);
+            let data = pattern(number, (n * 37 % 9000 * unit) as usize);
             let replace = n % 5 == 4;
             let chosen = if replace { (worker << 32) + (1 << 20) } else { number };
             let id = (n % 3 != 0 || replace).then(|| id(chosen));
@@ -260,7 +315,7 @@ fn what_was_acknowledged_is_there_whichever_daemon_is_killed() {
     let found = thread::scope(|scope| {
         let workers = [(&of_two, 1), (&of_two, 2), (&alone, 3)]
             .map(|(client, worker)| scope.spawn(move || work(client, worker)));
-        for _ in 0..ROUNDS {
+        for _ in 0..kills {
             let (status, before) = (observer.status().unwrap(), done.load(Ordering::Relaxed));
             node.kill_daemon(&status);
             until("another daemon answers", || {
