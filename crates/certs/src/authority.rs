@@ -1,6 +1,7 @@
 //! The authority of a pool.
 
 use std::fmt;
+use std::net::IpAddr;
 
 use rcgen::string::Ia5String;
 use rcgen::{
@@ -139,19 +140,35 @@ impl Authority {
         self.issuer.key().serialize_pem()
     }
 
-    /// Makes a certificate.
+    /// Makes a certificate of a node.
     pub fn issue(&self, subject: &Subject<'_>, validity: Validity) -> Result<Issued, Error> {
+        let mut names = vec![SanType::URI(text(subject.uri)?)];
+        if is_dns_name(subject.name) {
+            names.push(SanType::DnsName(text(subject.name)?));
+        }
+        self.sign(subject.name, names, validity)
+    }
+
+    /// Makes a certificate of a server that is reached by these hosts, names or addresses. It names
+    /// no node, so that nodes take it for none.
+    pub fn issue_server(&self, hosts: &[&str], validity: Validity) -> Result<Issued, Error> {
+        let first = hosts.first().ok_or_else(|| refused("a server has a host"))?;
+        let name = |host: &&str| match host.parse() {
+            Ok(address) => Ok(SanType::IpAddress(address)),
+            Err(_) if is_host(host) => Ok(SanType::DnsName(text(host)?)),
+            Err(_) => Err(refused(format!("\"{host}\" is no host"))),
+        };
+        self.sign(first, hosts.iter().map(name).collect::<Result<_, _>>()?, validity)
+    }
+
+    fn sign(&self, name: &str, names: Vec<SanType>, validity: Validity) -> Result<Issued, Error> {
         let key = KeyPair::generate().map_err(refused)?;
         let serial = Serial::draw()?;
         let mut params = CertificateParams::default();
         (params.not_before, params.not_after) = moments(validity)?;
         params.serial_number = Some(SerialNumber::from_slice(&serial.0));
-        params.distinguished_name = named(subject.name);
-        let text = |text: &str| Ia5String::try_from(text).map_err(refused);
-        params.subject_alt_names.push(SanType::URI(text(subject.uri)?));
-        if is_dns_name(subject.name) {
-            params.subject_alt_names.push(SanType::DnsName(text(subject.name)?));
-        }
+        params.distinguished_name = named(name);
+        params.subject_alt_names = names;
         params.is_ca = IsCa::ExplicitNoCa;
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages =
@@ -214,6 +231,15 @@ fn moment(seconds: u64) -> Result<OffsetDateTime, Error> {
     OffsetDateTime::from_unix_timestamp(seconds).map_err(refused)
 }
 
+fn text(text: &str) -> Result<Ia5String, Error> {
+    Ia5String::try_from(text).map_err(refused)
+}
+
+/// Whether a server can be reached by this: an address, the name of a machine, or `*.` and a name.
+pub fn is_host(text: &str) -> bool {
+    text.parse::<IpAddr>().is_ok() || is_dns_name(text.strip_prefix("*.").unwrap_or(text))
+}
+
 /// Whether a node's name can be that of a machine.
 fn is_dns_name(name: &str) -> bool {
     let is_label = |label: &str| {
@@ -267,6 +293,15 @@ mod tests {
         assert!(Authority::open("prod", String::new(), "no key").is_err());
         let bad = Subject { name: "a", uri: "plasmon://prod/ä" };
         assert!(again.issue(&bad, VALIDITY).is_err(), "a name that is not escaped");
+    }
+
+    #[test]
+    fn servers_have_hosts() {
+        let made = Authority::make("prod", VALIDITY).unwrap();
+        assert!(made.issue_server(&["10.0.0.7", "::1", "*.etcd", "a.example"], VALIDITY).is_ok());
+        for hosts in [&[][..], &["a b"], &["a", ""], &["a/b"], &["a:1"]] {
+            assert!(made.issue_server(hosts, VALIDITY).is_err(), "{hosts:?}");
+        }
     }
 
     #[test]

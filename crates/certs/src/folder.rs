@@ -6,6 +6,7 @@
 //! FOLDER/issued               the certificates that were made, a line each
 //! FOLDER/revoked.crl          those that are not valid any more
 //! FOLDER/nodes/NODE/          what a node needs: cert.pem, key.pem, ca.pem, revoked.crl
+//! FOLDER/etcd/HOST/           what an etcd needs, the same
 //! ```
 //!
 //! Each file is replaced as a whole. A certificate is in the file `issued` before it is in the
@@ -17,7 +18,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::Error;
-use crate::authority::{Authority, Revocation, Subject, Validity};
+use crate::authority::{Authority, Issued, Revocation, Subject, Validity};
 use crate::records::Record;
 
 /// The modes of keys and their folders, and of what is not secret.
@@ -40,6 +41,19 @@ pub struct Node<'a> {
     /// How long it shall be valid.
     pub seconds: u64,
 }
+
+/// A server of etcd that a certificate is to be made for.
+#[derive(Clone, Copy, Debug)]
+pub struct Server<'a> {
+    /// The names and addresses by which clients reach it. Its folder has the first one.
+    pub hosts: &'a [&'a str],
+    /// How long the certificate shall be valid.
+    pub seconds: u64,
+}
+
+/// What the names of servers begin with, in the file `issued` and where they are revoked. No node
+/// is called so: they have names without a `/`.
+pub const SERVER_PREFIX: &str = "etcd/";
 
 /// A certificate that was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,15 +117,25 @@ impl Folder {
     /// Makes a key and a certificate for a node. One that the node had before stays valid until its
     /// time is over, or it is revoked.
     pub fn issue(&mut self, node: &Node<'_>, now: u64) -> Result<Made, Error> {
-        let until = now.saturating_add(node.seconds);
-        let validity = Validity { from: earlier(now), until };
+        let validity = Validity { from: earlier(now), until: now.saturating_add(node.seconds) };
         let issued = self.authority.issue(&node.subject, validity)?;
-        let name = node.subject.name.to_owned();
-        let record = Record { serial: issued.serial, until, revoked_at: None, node: name };
-        self.records.push(record);
+        self.keep(node.subject.name.to_owned(), &issued, validity.until)
+    }
+
+    /// Makes a key and a certificate for a server of etcd, whose name is [`SERVER_PREFIX`] and its
+    /// first host.
+    pub fn issue_server(&mut self, server: &Server<'_>, now: u64) -> Result<Made, Error> {
+        let validity = Validity { from: earlier(now), until: now.saturating_add(server.seconds) };
+        let issued = self.authority.issue_server(server.hosts, validity)?;
+        let host = server.hosts.first().copied().unwrap_or_default();
+        self.keep(format!("{SERVER_PREFIX}{host}"), &issued, validity.until)
+    }
+
+    /// Writes down that a certificate was made, and then the files.
+    fn keep(&mut self, name: String, issued: &Issued, until: u64) -> Result<Made, Error> {
+        let folder = self.folder_of(&name);
+        self.records.push(Record { serial: issued.serial, until, revoked_at: None, node: name });
         self.write_records()?;
-        let folder = self.folder_of(node.subject.name);
-        make_folder(&self.path.join("nodes"))?;
         make_folder(&folder)?;
         let certificate = folder.join("cert.pem");
         let is_renewed = certificate.try_exists().map_err(io_error(&certificate))?;
@@ -159,8 +183,11 @@ impl Folder {
         Ok(path)
     }
 
-    fn folder_of(&self, node: &str) -> PathBuf {
-        self.path.join("nodes").join(node)
+    fn folder_of(&self, name: &str) -> PathBuf {
+        match name.strip_prefix(SERVER_PREFIX) {
+            Some(host) => self.path.join("etcd").join(host),
+            None => self.path.join("nodes").join(name),
+        }
     }
 
     fn write_records(&self) -> Result<(), Error> {
@@ -270,6 +297,22 @@ mod tests {
         let third = Folder::open(&path, "prod", NOW + 9).unwrap();
         let revoked = third.records().iter().filter(|it| it.revoked_at == Some(NOW + 7));
         assert_eq!((third.records().len(), revoked.count()), (3, 2));
+    }
+
+    #[test]
+    fn servers_have_folders_beside_those_of_nodes() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut first = Folder::open(folder.path(), "prod", NOW).unwrap();
+        first.issue(&node("h"), NOW).unwrap();
+        let hosts = ["h", "10.0.0.7"];
+        let made = first.issue_server(&Server { hosts: &hosts, seconds: 9 }, NOW).unwrap();
+        let place = folder.path().join("etcd/h");
+        assert_eq!((&made.folder, made.until, made.is_renewed), (&place, NOW + 9, false));
+        assert_eq!(mode(&place.join("key.pem")), SECRET);
+        let mut second = Folder::open(folder.path(), "prod", NOW).unwrap();
+        assert_eq!(second.revoke("etcd/h", NOW).unwrap(), 1, "the node is not revoked");
+        second.write_list(NOW).unwrap();
+        assert!(place.join("revoked.crl").exists());
     }
 
     #[test]

@@ -28,8 +28,8 @@ mod records;
 use std::io;
 use std::path::PathBuf;
 
-pub use authority::{Authority, Issued, Revocation, Serial, Subject, Validity};
-pub use folder::{Folder, Made, Node};
+pub use authority::{Authority, Issued, Revocation, Serial, Subject, Validity, is_host};
+pub use folder::{Folder, Made, Node, SERVER_PREFIX, Server};
 pub use records::Record;
 
 /// Why certificates cannot be made.
@@ -46,8 +46,8 @@ pub enum Error {
         /// What is wrong with it.
         why: String,
     },
-    /// No certificate was made for this node: look for its name in the file `issued`.
-    #[error("no certificate that is not revoked was made for node {node} in {}", folder.display())]
+    /// No certificate was made for this node or etcd: look for its name in the file `issued`.
+    #[error("no certificate that is not revoked was made for {node} in {}", folder.display())]
     Unknown {
         /// The name of the node.
         node: String,

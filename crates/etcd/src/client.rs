@@ -1,12 +1,17 @@
 //! Calls: one endpoint after the other until one answers, each with a time limit.
 
+use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use ureq::http::Response;
+use ureq::unversioned::resolver::DefaultResolver;
+use ureq::unversioned::transport::{Connector, TcpConnector};
 use ureq::{Agent, Body, BodyReader};
 
 use crate::error::Error;
+use crate::tls::{Fault, Tls, TlsConnector};
 
 /// Bytes of one answer: a listing of a thousand members, or a map of 1 MiB as base64, and room.
 pub const ANSWER_BYTES_MAX: u64 = 64 << 20;
@@ -15,8 +20,10 @@ pub const ANSWER_BYTES_MAX: u64 = 64 << 20;
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Addresses as `host:port`, with `http://` or `etcd://` before it or not, in the order in
-    /// which they are tried.
+    /// which they are tried. With `https://` they are encrypted, all of them or none.
     pub endpoints: Vec<String>,
+    /// What `https://` endpoints are reached with.
+    pub tls: Option<Tls>,
     /// The user, where etcd asks for one.
     pub credentials: Option<Credentials>,
     /// How long one endpoint may take for one call.
@@ -30,6 +37,7 @@ impl Options {
     pub fn new(endpoints: Vec<String>) -> Self {
         Self {
             endpoints,
+            tls: None,
             credentials: None,
             call_timeout: Duration::from_secs(1),
             watch_timeout: Duration::from_secs(2),
@@ -73,6 +81,8 @@ enum Trouble {
     Next(String),
     /// This one may do with a new connection.
     Again(String),
+    /// It is not encrypted as it should be; another one may do.
+    Encryption(String),
     /// The token is not accepted (any more).
     Token(String),
     /// No endpoint will do.
@@ -90,6 +100,11 @@ impl Client {
                 problem: "there is no address",
             });
         }
+        let tls = tls_of(&options, &endpoints)?;
+        let agent_of = |config| {
+            let connector = ().chain(TcpConnector::default()).chain(TlsConnector::new(tls.clone()));
+            Agent::with_parts(config, connector, DefaultResolver::default())
+        };
         let config = || {
             Agent::config_builder()
                 .http_status_as_error(false)
@@ -97,13 +112,17 @@ impl Client {
                 .proxy(None)
                 .timeout_connect(Some(options.call_timeout))
         };
-        let agent = config().timeout_global(Some(options.call_timeout)).build().new_agent();
-        let watch_agent = config()
+        let agent = agent_of(config().timeout_global(Some(options.call_timeout)).build());
+        let watch_config = config()
             .timeout_recv_response(Some(options.call_timeout))
-            .timeout_per_read(Some(options.watch_timeout))
-            .build()
-            .new_agent();
+            .timeout_per_read(Some(options.watch_timeout));
+        let watch_agent = agent_of(watch_config.build());
         Ok(Self { options, endpoints, current: 0, agent, watch_agent, token: None })
+    }
+
+    /// Whether what is said to etcd is encrypted.
+    pub fn is_encrypted(&self) -> bool {
+        self.endpoints.iter().all(|endpoint| is_encrypted(endpoint))
     }
 
     /// Makes any call of the gateway, such as `kv/range`, and gives its answer.
@@ -139,6 +158,7 @@ impl Client {
         ask: impl Fn(&Self, &str) -> Result<T, Trouble>,
     ) -> Result<T, Error> {
         let mut tried = Vec::new();
+        let mut is_encryption = false;
         let mut is_authenticated_now = false;
         for turn in 0..self.endpoints.len() {
             let at = (self.current + turn) % self.endpoints.len();
@@ -165,11 +185,17 @@ impl Client {
                         tried.push(format!("{endpoint}: {problem}"));
                         break;
                     }
+                    Err(Trouble::Encryption(problem)) => {
+                        is_encryption = true;
+                        tried.push(format!("{endpoint}: {problem}"));
+                        break;
+                    }
                     Err(Trouble::Final(error)) => return Err(error),
                 }
             }
         }
-        Err(Error::Unavailable { tried: tried.join("; ") })
+        let tried = tried.join("; ");
+        Err(if is_encryption { Error::Encryption { tried } } else { Error::Unavailable { tried } })
     }
 
     /// Gets a token, where there are credentials and no token yet.
@@ -210,7 +236,7 @@ impl Client {
         if let Some(token) = self.token.as_ref().filter(|token| !token.is_empty()) {
             request = request.header("Authorization", token);
         }
-        request.send(question.to_string()).map_err(trouble_of)
+        request.send(question.to_string()).map_err(|error| trouble_of(endpoint, error))
     }
 
     pub(crate) fn bad_answer(&self, problem: &str) -> Error {
@@ -232,7 +258,8 @@ const CODE_UNAUTHENTICATED: i64 = 16;
 fn answer_of(endpoint: &str, response: Response<Body>) -> Result<Value, Trouble> {
     let status = response.status().as_u16();
     let mut body = response.into_body();
-    let bytes = body.with_config().limit(ANSWER_BYTES_MAX).read_to_vec().map_err(trouble_of)?;
+    let bytes = body.with_config().limit(ANSWER_BYTES_MAX).read_to_vec();
+    let bytes = bytes.map_err(|error| trouble_of(endpoint, error))?;
     let Ok(answer) = serde_json::from_slice::<Value>(&bytes) else {
         return Err(Trouble::Final(if status == 200 {
             let problem = "it is not JSON".to_owned();
@@ -268,20 +295,58 @@ fn answer_of(endpoint: &str, response: Response<Body>) -> Result<Value, Trouble>
     })
 }
 
-fn trouble_of(error: ureq::Error) -> Trouble {
+fn trouble_of(endpoint: &str, error: ureq::Error) -> Trouble {
+    let is_plain = !is_encrypted(endpoint);
     match error {
         ureq::Error::Timeout(_) => Trouble::Next(error.to_string()),
+        ureq::Error::Io(error) if is_plain && error.kind() == io::ErrorKind::UnexpectedEof => {
+            Trouble::Again(
+                "it ended the connection without an answer, as an etcd that was started with \
+                 --cert-file does; such a one is named by https://"
+                    .to_owned(),
+            )
+        }
+        ureq::Error::Other(inner) => match inner.downcast::<Fault>() {
+            Ok(fault) => Trouble::Encryption(fault.to_string()),
+            Err(other) => Trouble::Again(other.to_string()),
+        },
         _ => Trouble::Again(error.to_string()),
+    }
+}
+
+fn is_encrypted(endpoint: &str) -> bool {
+    endpoint.starts_with("https://")
+}
+
+/// What these endpoints are encrypted with. An address that is in clear among others that are not,
+/// or beside certificates, would be used as if it were encrypted, too.
+fn tls_of(options: &Options, endpoints: &[String]) -> Result<Option<Arc<Tls>>, Error> {
+    let bad = |endpoint: &String, problem| {
+        Err(Error::BadEndpoint { endpoint: endpoint.clone(), problem })
+    };
+    let plain = endpoints.iter().find(|endpoint| !is_encrypted(endpoint));
+    let secure = endpoints.iter().find(|endpoint| is_encrypted(endpoint));
+    match (plain, secure, &options.tls) {
+        (Some(plain), Some(_), _) => bad(plain, "others are https://, and this one is not"),
+        (Some(plain), None, Some(_)) => {
+            bad(plain, "there are certificates for etcd, and this address is not https://")
+        }
+        (_, Some(secure), None) => bad(
+            secure,
+            "it needs the certificate of the authority that signs those of etcd (pool_etcd_ca)",
+        ),
+        (_, _, tls) => Ok(tls.clone().map(Arc::new)),
     }
 }
 
 /// An address as a URL.
 fn url(endpoint: &str) -> Result<String, Error> {
     let bad = |problem| Error::BadEndpoint { endpoint: endpoint.to_owned(), problem };
-    let host = match endpoint.split_once("://") {
-        None | Some(("http" | "etcd", _)) => endpoint.rsplit("://").next().unwrap_or(endpoint),
-        Some(("https", _)) => return Err(bad("TLS is not supported yet")),
-        Some(_) => return Err(bad("it does not begin with http:// or etcd://")),
+    let (scheme, host) = match endpoint.split_once("://") {
+        None => ("http", endpoint),
+        Some(("http" | "etcd", host)) => ("http", host),
+        Some(("https", host)) => ("https", host),
+        Some(_) => return Err(bad("it does not begin with https://, http:// or etcd://")),
     };
     let host = host.trim_end_matches('/');
     let port = host.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
@@ -291,7 +356,7 @@ fn url(endpoint: &str) -> Result<String, Error> {
     if host.contains(['/', '@', '?', '#', ' ']) {
         return Err(bad("it has more than a host and a port"));
     }
-    Ok(format!("http://{host}"))
+    Ok(format!("{scheme}://{host}"))
 }
 
 #[cfg(test)]
@@ -304,14 +369,44 @@ mod tests {
             ("etcd://localhost:2379", "http://localhost:2379"),
             ("http://127.0.0.1:1/", "http://127.0.0.1:1"),
             ("[::1]:2379", "http://[::1]:2379"),
+            ("https://etcd.example:2379/", "https://etcd.example:2379"),
         ] {
             assert_eq!(url(endpoint).as_deref(), Ok(expected));
         }
-        for endpoint in ["", "a", "https://localhost:1", "ftp://a:1", "a:x", "u@a:1", "a:1/b:2"] {
+        for endpoint in ["", "a", "https://localhost", "ftp://a:1", "a:x", "u@a:1", "a:1/b:2"] {
             assert!(matches!(url(endpoint), Err(Error::BadEndpoint { .. })), "{endpoint}");
         }
         let none = Client::new(Options::new(Vec::new()));
         assert!(matches!(none, Err(Error::BadEndpoint { .. })));
+    }
+
+    #[test]
+    fn endpoints_are_all_encrypted_or_none_is() {
+        let file = || std::path::PathBuf::from("/ca.pem");
+        let tls = || Some(Tls { authority: file(), own: None, revoked: None });
+        let problem = |endpoints: &[&str], tls| {
+            let endpoints = endpoints.iter().map(|it| (*it).to_owned()).collect();
+            match Client::new(Options { tls, ..Options::new(endpoints) }) {
+                Ok(client) => Ok(client.is_encrypted()),
+                Err(Error::BadEndpoint { endpoint, problem }) => Err((endpoint, problem)),
+                Err(other) => panic!("{other}"),
+            }
+        };
+        assert_eq!(problem(&["https://a.example:1", "https://b.example:1"], tls()), Ok(true));
+        assert_eq!(problem(&["a.example:1", "b.example:1"], None), Ok(false));
+        for (endpoints, tls, endpoint, words) in [
+            (
+                &["https://a.example:1", "b.example:1"][..],
+                tls(),
+                "http://b.example:1",
+                "others are https://",
+            ),
+            (&["a.example:1"], tls(), "http://a.example:1", "this address is not https://"),
+            (&["https://a.example:1"], None, "https://a.example:1", "pool_etcd_ca"),
+        ] {
+            let (found, problem) = problem(endpoints, tls).unwrap_err();
+            assert!(found == endpoint && problem.contains(words), "{found}: {problem}");
+        }
     }
 
     #[test]

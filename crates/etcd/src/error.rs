@@ -10,6 +10,13 @@ pub enum Error {
         /// Each endpoint and what was wrong with it.
         tried: String,
     },
+    /// An endpoint answers, and the connection to it is not encrypted as it should be: change
+    /// certificates or addresses. They are looked at again with each try.
+    #[error("the connection to etcd is not encrypted as it should be: {tried}")]
+    Encryption {
+        /// Each endpoint and what was wrong with it.
+        tried: String,
+    },
     /// An endpoint has no gateway for JSON: change its settings, or use another endpoint.
     #[error(
         "{endpoint} answers, and not as etcd's JSON gateway does (status {status}); start etcd \

@@ -15,6 +15,8 @@
 //!   ends when nothing has come for a while: an etcd that hangs is noticed by both.
 //! * A call that failed may have been carried out. All that is used here can be repeated: a put and
 //!   a delete by their keys, a transaction by its conditions; a lease that is not known ends.
+//! * Endpoints that are `https://` are reached by TLS ([`Tls`]); the certificates are read for each
+//!   new connection, and what is wrong with them is [`Error::Encryption`].
 //! * [`Client::call`] makes any other call of the gateway.
 //!
 //! ```
@@ -35,10 +37,12 @@ mod error;
 mod json;
 mod kv;
 mod lease;
+mod tls;
 mod watch;
 
 pub use client::{ANSWER_BYTES_MAX, Client, Credentials, Options};
 pub use error::Error;
 pub use kv::{Condition, KeyValue, LeaseId, Listing, Operation, Outcome};
 pub use lease::Granted;
+pub use tls::{OwnCertificate, Tls};
 pub use watch::{Change, MESSAGE_BYTES_MAX, Seen, Watch};

@@ -23,6 +23,18 @@ pub struct Etcd {
     members: Vec<Member>,
     flags: Vec<String>,
     place: Place,
+    is_encrypted: bool,
+}
+
+/// The files of an etcd that encrypts what it says to clients, in PEM.
+#[derive(Clone, Copy, Debug)]
+pub struct EtcdTls<'a> {
+    /// Its certificate, for 127.0.0.1.
+    pub certificate: &'a Path,
+    /// The key of that.
+    pub key: &'a Path,
+    /// The authority of clients, which all need a certificate of it then.
+    pub clients: Option<&'a Path>,
 }
 
 /// Where etcd runs.
@@ -37,6 +49,8 @@ struct Place {
 struct Member {
     client_port: u16,
     peer_port: u16,
+    /// For looking at it, where clients have to encrypt.
+    metrics_port: u16,
     process: Option<Child>,
 }
 
@@ -49,16 +63,28 @@ impl Etcd {
     /// So many members with these flags more.
     pub fn start_with(members: usize, flags: &[&str]) -> Option<Self> {
         let place = Place { address: Ipv4Addr::LOCALHOST, inside: Vec::new() };
-        Self::start_in(&place, members, flags)
+        Self::start_in(&place, members, flags, false)
+    }
+
+    /// One member that clients reach encrypted.
+    pub fn start_encrypted(tls: EtcdTls<'_>) -> Option<Self> {
+        let EtcdTls { certificate, key, clients } = tls;
+        let (certificate, key) = (certificate.to_str().unwrap(), key.to_str().unwrap());
+        let mut flags = vec!["--cert-file", certificate, "--key-file", key];
+        if let Some(authority) = clients {
+            flags.extend(["--client-cert-auth", "--trusted-ca-file", authority.to_str().unwrap()]);
+        }
+        let place = Place { address: Ipv4Addr::LOCALHOST, inside: Vec::new() };
+        Self::start_in(&place, 1, &flags, true)
     }
 
     /// One member that listens on this address, by a command that begins with these words, such as
     /// those that bring it into a network namespace.
     pub fn start_at(address: Ipv4Addr, inside: Vec<String>) -> Option<Self> {
-        Self::start_in(&Place { address, inside }, 1, &[])
+        Self::start_in(&Place { address, inside }, 1, &[], false)
     }
 
-    fn start_in(place: &Place, members: usize, flags: &[&str]) -> Option<Self> {
+    fn start_in(place: &Place, members: usize, flags: &[&str], is_encrypted: bool) -> Option<Self> {
         let Some(program) = program() else {
             eprintln!("skipped: there is no etcd here; apt-get install etcd-server brings it");
             return None;
@@ -67,6 +93,7 @@ impl Etcd {
             let members = (0..members).map(|_| Member {
                 client_port: free_port(),
                 peer_port: free_port(),
+                metrics_port: free_port(),
                 process: None,
             });
             let mut etcd = Self {
@@ -75,6 +102,7 @@ impl Etcd {
                 members: members.collect(),
                 flags: flags.iter().map(|flag| (*flag).to_owned()).collect(),
                 place: place.clone(),
+                is_encrypted,
             };
             if etcd.start_all() {
                 return Some(etcd);
@@ -90,8 +118,17 @@ impl Etcd {
 
     /// The addresses of the members for clients.
     pub fn endpoints(&self) -> Vec<String> {
-        let address = self.place.address;
-        self.members.iter().map(|member| format!("{address}:{}", member.client_port)).collect()
+        let (address, scheme) =
+            (self.place.address, if self.is_encrypted { "https://" } else { "" });
+        let endpoint = |member: &Member| format!("{scheme}{address}:{}", member.client_port);
+        self.members.iter().map(endpoint).collect()
+    }
+
+    /// Where a member says in clear how it is.
+    fn page_address(&self, at: usize) -> SocketAddr {
+        let Member { client_port, metrics_port, .. } = self.members[at];
+        let port = if self.is_encrypted { metrics_port } else { client_port };
+        SocketAddr::from((self.place.address, port))
     }
 
     /// Kills a member.
@@ -123,8 +160,7 @@ impl Etcd {
         let mut leader = None;
         until("etcd has a leader", || {
             leader = (0..self.members.len()).find(|at| {
-                let address = (self.place.address, self.members[*at].client_port).into();
-                let metrics = ask(address, "/metrics").unwrap_or_default();
+                let metrics = ask(self.page_address(*at), "/metrics").unwrap_or_default();
                 metrics.lines().any(|line| line == "etcd_server_is_leader 1")
             });
             leader.is_some()
@@ -142,7 +178,13 @@ impl Etcd {
         let cluster = self.members.iter().enumerate();
         let cluster = cluster.map(|(at, member)| format!("m{at}={}", url(member.peer_port)));
         let cluster = cluster.collect::<Vec<_>>().join(",");
-        let Member { client_port, peer_port, .. } = self.members[at];
+        let Member { client_port, peer_port, metrics_port, .. } = self.members[at];
+        let mut client_url = url(client_port);
+        let mut flags = self.flags.clone();
+        if self.is_encrypted {
+            client_url = client_url.replace("http://", "https://");
+            flags.extend(["--listen-metrics-urls".to_owned(), url(metrics_port)]);
+        }
         let log = std::fs::File::create(self.folder.path().join(format!("log{at}"))).unwrap();
         let mut command = match inside.split_first() {
             None => Command::new(&self.program),
@@ -159,12 +201,12 @@ impl Etcd {
             .args(["--name", &format!("m{at}")])
             .arg("--data-dir")
             .arg(self.folder.path().join(format!("m{at}")))
-            .args(["--listen-client-urls", &url(client_port)])
-            .args(["--advertise-client-urls", &url(client_port)])
+            .args(["--listen-client-urls", &client_url])
+            .args(["--advertise-client-urls", &client_url])
             .args(["--listen-peer-urls", &url(peer_port)])
             .args(["--initial-advertise-peer-urls", &url(peer_port)])
             .args(["--initial-cluster", &cluster])
-            .args(&self.flags)
+            .args(&flags)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log)
@@ -176,8 +218,8 @@ impl Etcd {
     /// Whether a member becomes healthy, which it is not without a leader.
     fn is_ready(&mut self, at: usize) -> bool {
         let deadline = Instant::now() + TEST_TIMEOUT;
+        let address = self.page_address(at);
         let member = &mut self.members[at];
-        let address = SocketAddr::from((self.place.address, member.client_port));
         while Instant::now() < deadline {
             if member.process.as_mut().unwrap().try_wait().unwrap().is_some() {
                 return false;

@@ -32,7 +32,7 @@ use std::time::{Duration, Instant};
 #[cfg(feature = "store")]
 pub use child::{ChildProcess, errand, hear, say};
 #[cfg(feature = "etcd")]
-pub use etcd::Etcd;
+pub use etcd::{Etcd, EtcdTls};
 #[cfg(feature = "store")]
 pub use mapped::{mapped_inode, mappings_of, present_bytes};
 #[cfg(feature = "directory")]

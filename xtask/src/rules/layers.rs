@@ -42,7 +42,8 @@ const PLACES: &[Place] = &[
     // In its tests.
     place("crates/net", &["plasmon-certs"]),
     place("crates/fabric", &["plasmon-proto"]),
-    place("crates/etcd", &[]),
+    // In its tests.
+    place("crates/etcd", &["plasmon-certs"]),
     place("crates/membership", &["plasmon-proto", "plasmon-cluster", "plasmon-etcd"]),
     Place { pure: true, ..place("crates/pool", &["plasmon-proto", "plasmon-cluster"]) },
     place(
