@@ -9,6 +9,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::process::Stdio;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -34,6 +35,9 @@ const WINDOW: Duration = Duration::from_secs(1);
 
 /// The queue of this process, for the end and for panics.
 static QUEUE: OnceLock<Queue> = OnceLock::new();
+
+/// The file that this process logs to, for the processes that it starts.
+static FILE: OnceLock<File> = OnceLock::new();
 
 /// What the thread is given.
 enum Entry {
@@ -68,7 +72,12 @@ struct Line {
 /// Logs to standard error or to a file. A line that cannot be written is lost, not fatal.
 pub(crate) fn start(level: LevelFilter, file: Option<&Path>) -> io::Result<()> {
     let sink: Box<dyn Write + Send> = match file {
-        Some(path) => Box::new(open(path)?),
+        Some(path) => {
+            let file = open(path)?;
+            // Only the first one of a process counts, and there is only one.
+            let _ = FILE.set(file.try_clone()?);
+            Box::new(file)
+        }
         None => Box::new(io::stderr()),
     };
     let (sender, entries) = sync_channel(QUEUED_MAX);
@@ -80,6 +89,12 @@ pub(crate) fn start(level: LevelFilter, file: Option<&Path>) -> io::Result<()> {
     let log = tracing_subscriber::fmt().with_max_level(level).with_target(false);
     log.with_ansi(false).with_writer(queue).init();
     Ok(())
+}
+
+/// Where a process that this one starts shall log to: the same file, or standard error.
+pub(crate) fn of_child() -> Stdio {
+    let file = FILE.get().and_then(|file| file.try_clone().ok());
+    file.map_or_else(Stdio::inherit, Stdio::from)
 }
 
 /// The file, which must not be a link that another user put there, nor a pipe that an open waits

@@ -21,6 +21,7 @@ use plasmon_shm::pidfd::ProcessFd;
 use plasmon_shm::program;
 use rustix::event::PollFlags;
 
+use crate::log;
 use crate::poll::{Poll, Source};
 use crate::settings::{BadStart, Config, Pool};
 
@@ -113,7 +114,8 @@ impl PoolDaemon {
             }
             let (stdin, stdout) = (Stdio::null(), Stdio::null());
             let mut command = Command::new(program()?);
-            start.child = Some(command.args(arguments).stdin(stdin).stdout(stdout).spawn()?);
+            command.args(arguments).stdin(stdin).stdout(stdout).stderr(log::of_child());
+            start.child = Some(command.spawn()?);
             Ok(())
         }
     }

@@ -48,6 +48,7 @@ pub mod node_store;
 mod poll;
 mod program;
 mod random;
+mod repeats;
 mod spans;
 pub mod store;
 

@@ -37,6 +37,7 @@ use crate::door::Door;
 use crate::identity::{self, Identity};
 use crate::membership;
 use crate::node_store::{ConnectError, NodeStore, StoreConnection};
+use crate::repeats::Repeats;
 
 /// How long the store may be away before this process gives up.
 const STORE_WITHIN: Duration = Duration::from_secs(10);
@@ -121,6 +122,7 @@ fn serve(arguments: &Arguments) -> Result<(), Error> {
     let (sender, over) = channel();
     watch_signals(sender.clone())
         .map_err(|source| Error::System { doing: "listening to signals", source })?;
+    let mut repeats = Repeats::default();
     loop {
         let Some(connection) = connect(arguments, &over)? else { return Ok(()) };
         let outcome = take_part(arguments, &connection, &sender, &over);
@@ -131,7 +133,9 @@ fn serve(arguments: &Arguments) -> Result<(), Error> {
             // What another try cannot mend ends the process; the daemon that started it says so.
             Err(error) if !is_passing(&error) => return Err(error),
             Err(error) => {
-                tracing::warn!("the pool cannot be joined, trying again: {error}");
+                if repeats.is_due(&error.to_string()) {
+                    tracing::warn!("the pool cannot be joined, trying again: {error}");
+                }
                 if is_signalled(&over, JOIN_PAUSE) {
                     return Ok(());
                 }

@@ -36,6 +36,7 @@ use crate::loader::Loader;
 use crate::membership::{self, Membership};
 use crate::movers::{Done, Movers};
 use crate::poll::{Poll, Waker};
+use crate::repeats::Repeats;
 use crate::store::{LandingRequest, SealOptions, Store, StoreEvent};
 
 mod adoptions;
@@ -137,6 +138,8 @@ pub(super) struct Core {
     /// Until when the lease is held.
     lease: Option<Mono>,
     peers: Peers,
+    /// The troubles that were logged a short while ago.
+    repeats: Repeats,
     /// What the store said before the node began: its copies, and what its clients wait for.
     early: Early,
     effects: Vec<Effect>,
@@ -184,6 +187,7 @@ impl Core {
             newest: None,
             lease: None,
             peers,
+            repeats: Repeats::default(),
             early: Early::default(),
             effects: Vec::new(),
             said: Vec::new(),
@@ -416,7 +420,11 @@ impl Core {
             }
             membership::Event::Refused(reason) => tracing::error!("{reason}"),
             membership::Event::Leads => tracing::info!("this node leads the pool"),
-            membership::Event::Trouble(trouble) => tracing::warn!("{trouble}"),
+            membership::Event::Trouble(trouble) => {
+                if self.repeats.is_due(&trouble) {
+                    tracing::warn!("{trouble}");
+                }
+            }
         }
         Ok(())
     }
