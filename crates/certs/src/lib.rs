@@ -47,9 +47,13 @@ pub enum Error {
         why: String,
     },
     /// No certificate was made for this node or etcd: look for its name in the file `issued`.
-    #[error("no certificate that is not revoked was made for {node} in {}", folder.display())]
+    #[error(
+        "no certificate that is not revoked was made for {}{node} in {}",
+        if node.starts_with(SERVER_PREFIX) { "" } else { "node " },
+        folder.display()
+    )]
     Unknown {
-        /// The name of the node.
+        /// The name of the node, or [`SERVER_PREFIX`] and a host.
         node: String,
         /// The folder.
         folder: PathBuf,

@@ -13,8 +13,8 @@ use plasmon_proto::limits::COPIES_MAX;
 use plasmon_proto::{Name, Policy};
 
 pub(crate) use self::pool::{
-    Pool, PoolAddress, PoolChild, PoolDev, PoolDrain, PoolForget, PoolInitCerts, PoolNode,
-    PoolUndrain, PoolVerify,
+    EtcdCertificates, Pool, PoolAddress, PoolChild, PoolDev, PoolDrain, PoolForget, PoolInitCerts,
+    PoolNode, PoolUndrain, PoolVerify,
 };
 pub(crate) use self::spark::{Shuffle, ShufflePool, Spark, SparkDoctor, SparkSubmit};
 use crate::failure::usage;
@@ -197,6 +197,9 @@ pub(crate) struct Doctor {
     /// Where other nodes of the pool reach this one, as for `start`.
     #[arg(long, env = "PLASMON_POOL_LISTEN", value_name = "ADDR:PORT")]
     pub(crate) pool_listen: Option<String>,
+    /// What etcd is reached with.
+    #[command(flatten)]
+    pub(crate) etcd: EtcdCertificates,
 }
 
 /// The objects that a command selects.

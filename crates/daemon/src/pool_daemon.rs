@@ -199,6 +199,9 @@ fn arguments(config: &Config, pool: &Pool, store: u64) -> Vec<OsString> {
     let chosen = [
         ("--pool-listen", pool.listen.map(|address| address.to_string().into())),
         ("--pool-token-file", pool.token_file.clone().map(OsString::from)),
+        ("--pool-etcd-ca", pool.etcd.authority.clone().map(OsString::from)),
+        ("--pool-etcd-cert", pool.etcd.certificate.clone().map(OsString::from)),
+        ("--pool-etcd-key", pool.etcd.key.clone().map(OsString::from)),
         ("--pool-folder", pool.folder.clone().map(OsString::from)),
         ("--pool-zone", Some(pool.zone.clone().into()).filter(|zone: &OsString| !zone.is_empty())),
         ("--pool-weight", pool.weight.map(|weight| weight.to_string().into())),

@@ -21,7 +21,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     pub(crate) store: u64,
     /// The etcd of the pool, as etcd://HOST:PORT with further hosts after commas, and /NAME if the
-    /// pool is not called `default`.
+    /// pool is not called `default`; https:// in place of etcd:// for an etcd with TLS.
     #[arg(long)]
     pub(crate) cluster: ClusterAddress,
     /// The name of this node.
@@ -48,6 +48,17 @@ pub(crate) struct Arguments {
     /// The list of certificates that are not valid any more.
     #[arg(long, requires = "pool_tls_cert")]
     pub(crate) pool_tls_crl: Option<PathBuf>,
+    /// The certificate of the authority that signs those of an etcd with TLS. Not given: that of
+    /// the pool.
+    #[arg(long)]
+    pub(crate) pool_etcd_ca: Option<PathBuf>,
+    /// The certificate that etcd is shown. Not given: that of this node, unless etcd has an
+    /// authority of its own.
+    #[arg(long, requires = "pool_etcd_key")]
+    pub(crate) pool_etcd_cert: Option<PathBuf>,
+    /// The key of the certificate for etcd, readable by its owner alone.
+    #[arg(long, requires = "pool_etcd_cert")]
+    pub(crate) pool_etcd_key: Option<PathBuf>,
     /// Encrypt the content of objects, too.
     #[arg(long, requires = "pool_tls_cert")]
     pub(crate) pool_encrypt_data: bool,

@@ -23,10 +23,11 @@ use std::time::Duration;
 
 use clap::Parser;
 use plasmon_cluster::{NodeLog, ProtocolRange};
-use plasmon_etcd::Options;
+use plasmon_etcd::{Options, OwnCertificate, Tls};
 use plasmon_net::handshake::Token;
 use plasmon_pool::message::PROTOCOL;
 use plasmon_proto::ClusterAddress;
+use plasmon_proto::etcd_files::{BadEtcdFiles, CertificateFiles, EtcdFiles, EtcdSettings};
 use plasmon_shm::deadline::Deadline;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
@@ -85,6 +86,8 @@ enum Error {
     Membership(#[from] membership::Error),
     #[error(transparent)]
     Certificates(#[from] certificates::Error),
+    #[error(transparent)]
+    EtcdFiles(#[from] BadEtcdFiles),
     #[error("{}: {reason}", path.display())]
     Token { path: PathBuf, reason: String },
     #[error("{doing}: {source}")]
@@ -207,7 +210,7 @@ fn settings_of(
     connection: &StoreConnection,
     certificates: Option<Certificates>,
 ) -> Result<(Settings, Identity), Error> {
-    let etcd = Options::new(arguments.cluster.hosts.clone());
+    let etcd = Options { tls: etcd_tls(arguments)?, ..Options::new(arguments.cluster.endpoints()) };
     let folder = match &arguments.pool_folder {
         Some(folder) => folder.clone(),
         None => default_folder(&arguments.cluster.name, &arguments.node_name)?,
@@ -262,6 +265,12 @@ fn take_part(
         tracing::warn!("programs cannot ask where objects are: {error}");
     }
     tracing::info!("listening on {} as {}", pool.address(), arguments.node_name);
+    if arguments.pool_tls_cert.is_some() && !arguments.cluster.is_encrypted {
+        tracing::warn!(
+            "messages between nodes are encrypted, and what is said to etcd is not: start etcd \
+             with TLS, and name it by https:// in place of etcd://"
+        );
+    }
     loop {
         match over.recv_timeout(LOOK_EVERY) {
             Ok(Over::Signal) => {
@@ -278,6 +287,28 @@ fn take_part(
             Err(RecvTimeoutError::Timeout) => {}
         }
     }
+}
+
+/// What etcd is reached with, where it is reached encrypted.
+fn etcd_tls(arguments: &Arguments) -> Result<Option<Tls>, BadEtcdFiles> {
+    let given = EtcdSettings {
+        etcd: CertificateFiles {
+            authority: arguments.pool_etcd_ca.clone(),
+            certificate: arguments.pool_etcd_cert.clone(),
+            key: arguments.pool_etcd_key.clone(),
+        },
+        pool: CertificateFiles {
+            authority: arguments.pool_tls_ca.clone(),
+            certificate: arguments.pool_tls_cert.clone(),
+            key: arguments.pool_tls_key.clone(),
+        },
+        revoked: arguments.pool_tls_crl.clone(),
+    };
+    let found = EtcdFiles::of(arguments.cluster.is_encrypted, given)?;
+    Ok(found.map(|EtcdFiles { authority, own, revoked }| {
+        let own = own.map(|(certificate, key)| OwnCertificate { certificate, key });
+        Tls { authority, own, revoked }
+    }))
 }
 
 /// The certificates of this node, if it has any.

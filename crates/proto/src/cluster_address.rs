@@ -1,8 +1,11 @@
 //! Where a pool is: the etcd that its nodes meet in, and its name there.
 //!
 //! ```text
-//!   etcd://HOST:PORT[,HOST:PORT ..][/NAME]
+//!   etcd://HOST:PORT[,HOST:PORT ..][/NAME]      etcd is reached in clear
+//!   https://HOST:PORT[,HOST:PORT ..][/NAME]     etcd is reached encrypted
 //! ```
+//!
+//! The scheme may stand before further hosts, too, as in the addresses that etcd's own tools take.
 
 use core::net::Ipv6Addr;
 use std::fmt;
@@ -13,7 +16,9 @@ use crate::limits::{CLUSTER_HOSTS_MAX, CLUSTER_NAME_BYTES_MAX};
 /// The name of a pool whose address names none.
 pub const CLUSTER_NAME_DEFAULT: &str = "default";
 
-const SCHEME: &str = "etcd://";
+/// The scheme of an etcd that is reached in clear, and of one that is reached encrypted.
+const CLEAR: &str = "etcd://";
+const ENCRYPTED: &str = "https://";
 
 /// The address of a pool. Printed, it is read again as the same address.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +26,8 @@ pub struct ClusterAddress {
     /// The members of etcd as `host:port`, at least one, in the order in which they are tried. An
     /// IPv6 host is in brackets.
     pub hosts: Vec<String>,
+    /// Whether they are reached encrypted.
+    pub is_encrypted: bool,
     /// The name of the pool in that etcd.
     pub name: String,
 }
@@ -29,7 +36,7 @@ pub struct ClusterAddress {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadClusterAddress {
     /// It does not begin with the scheme.
-    #[error("\"{found}\" is not etcd://HOST:PORT")]
+    #[error("\"{found}\" is neither etcd://HOST:PORT nor, for an etcd with TLS, https://HOST:PORT")]
     Scheme {
         /// The string.
         found: String,
@@ -38,6 +45,15 @@ pub enum BadClusterAddress {
     #[error("\"{host}\" is not HOST:PORT; an IPv6 address is written in brackets, [::1]:2379")]
     Host {
         /// What stands in place of a host.
+        host: String,
+    },
+    /// One host is reached in another way than the first one.
+    #[error(
+        "\"{host}\" begins otherwise than the first host: all of an etcd are reached encrypted, \
+         https://, or none"
+    )]
+    Mixed {
+        /// The host, with its scheme.
         host: String,
     },
     /// There are too many hosts.
@@ -61,10 +77,9 @@ impl FromStr for ClusterAddress {
     type Err = BadClusterAddress;
 
     fn from_str(text: &str) -> Result<Self, BadClusterAddress> {
-        let scheme = || BadClusterAddress::Scheme { found: text.to_owned() };
-        let rest = text.strip_prefix(SCHEME).ok_or_else(scheme)?;
-        let (hosts, name) = rest.split_once('/').unwrap_or((rest, CLUSTER_NAME_DEFAULT));
-        let hosts: Vec<String> = hosts.split(',').map(str::to_owned).collect();
+        let scheme = [CLEAR, ENCRYPTED].into_iter().find(|scheme| text.starts_with(scheme));
+        let scheme = scheme.ok_or_else(|| BadClusterAddress::Scheme { found: text.to_owned() })?;
+        let (hosts, name) = split(text, scheme)?;
         if let Some(host) = hosts.iter().find(|host| !is_host_with_port(host)) {
             return Err(BadClusterAddress::Host { host: host.clone() });
         }
@@ -74,13 +89,42 @@ impl FromStr for ClusterAddress {
         if !is_cluster_name(name) {
             return Err(BadClusterAddress::Name { name: name.to_owned() });
         }
-        Ok(Self { hosts, name: name.to_owned() })
+        Ok(Self { hosts, is_encrypted: scheme == ENCRYPTED, name: name.to_owned() })
+    }
+}
+
+impl ClusterAddress {
+    /// The members of etcd as a client of it takes them: with `https://`, if they are reached so.
+    pub fn endpoints(&self) -> Vec<String> {
+        let scheme = if self.is_encrypted { ENCRYPTED } else { "" };
+        self.hosts.iter().map(|host| format!("{scheme}{host}")).collect()
+    }
+}
+
+/// The hosts and the name, of which this is the scheme.
+fn split<'a>(text: &'a str, scheme: &str) -> Result<(Vec<String>, &'a str), BadClusterAddress> {
+    let (mut hosts, mut rest) = (Vec::new(), text);
+    loop {
+        rest = rest.strip_prefix(scheme).unwrap_or(rest);
+        let end = rest.find([',', '/']).unwrap_or(rest.len());
+        let (host, after) = rest.split_at(end);
+        if after.starts_with("//") {
+            let host = rest.split(',').next().unwrap_or_default().to_owned();
+            return Err(BadClusterAddress::Mixed { host });
+        }
+        hosts.push(host.to_owned());
+        match after.split_at_checked(1) {
+            Some((",", next)) => rest = next,
+            Some((_, name)) => return Ok((hosts, name)),
+            None => return Ok((hosts, CLUSTER_NAME_DEFAULT)),
+        }
     }
 }
 
 impl fmt::Display for ClusterAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{SCHEME}{}/{}", self.hosts.join(","), self.name)
+        let scheme = if self.is_encrypted { ENCRYPTED } else { CLEAR };
+        write!(f, "{scheme}{}/{}", self.hosts.join(","), self.name)
     }
 }
 
@@ -134,8 +178,32 @@ mod tests {
     }
 
     #[test]
+    fn an_etcd_that_is_reached_encrypted_has_another_scheme() {
+        let plain: ClusterAddress = "etcd://a.example:1,etcd://b.example:2/prod".parse().unwrap();
+        assert_eq!(plain.to_string(), "etcd://a.example:1,b.example:2/prod");
+        assert_eq!(plain.endpoints(), ["a.example:1", "b.example:2"]);
+        for text in
+            ["https://a.example:1,b.example:2", "https://a.example:1,https://b.example:2/default"]
+        {
+            let address: ClusterAddress = text.parse().unwrap();
+            assert!(address.is_encrypted && !plain.is_encrypted);
+            assert_eq!(address.hosts, ["a.example:1", "b.example:2"]);
+            assert_eq!(address.endpoints(), ["https://a.example:1", "https://b.example:2"]);
+            assert_eq!(address.to_string(), "https://a.example:1,b.example:2/default");
+        }
+        for (text, host) in [
+            ("https://a.example:1,etcd://b.example:2,c:3/p", "etcd://b.example:2"),
+            ("etcd://a.example:1,https://b.example:2/p", "https://b.example:2/p"),
+            ("https://a.example:1,http://b.example:2", "http://b.example:2"),
+        ] {
+            assert_eq!(read(text), Err(BadClusterAddress::Mixed { host: host.into() }), "{text}");
+        }
+    }
+
+    #[test]
     fn what_is_no_address_is_named() {
-        for text in ["", "h:2379", "tcp://h:2379", "etcd:/h:1", "ETCD://h:1"] {
+        for text in ["", "h:2379", "tcp://h:2379", "http://localhost:1", "etcd:/h:1", "ETCD://h:1"]
+        {
             assert!(matches!(read(text), Err(BadClusterAddress::Scheme { .. })), "{text}");
         }
         for (host, text) in [

@@ -16,6 +16,7 @@
 //! * [`pool_notice`]: births and ends of the named objects of a pool.
 //! * [`request`]: for each request, the clients that may make it, its cost and its limits.
 //! * [`ring`]: the records of the rings in shared memory.
+//! * [`etcd_files`]: with which files a pool's etcd is reached encrypted.
 //! * [`frame`]: how a message becomes bytes and back; hostile bytes end in an error.
 //! * [`composite`]: the data of an object whose parts lie in others.
 //! * [`settings`]: every setting of the daemon with its default, unit and text.
@@ -28,6 +29,7 @@
 pub mod cluster_address;
 pub mod code;
 pub mod composite;
+pub mod etcd_files;
 pub mod fabric;
 pub mod frame;
 pub mod gather;

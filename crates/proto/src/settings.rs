@@ -228,7 +228,8 @@ settings! {
     /// The pool that this store belongs to, as `etcd://HOST:PORT`: the etcd that its nodes meet in,
     /// with further hosts after commas, an IPv6 address in brackets. `/NAME` at the end names the
     /// pool in that etcd: 1 to 64 letters, digits, `.`, `_` and `-`; without it, it is `default`.
-    /// Empty: the store belongs to no pool.
+    /// An etcd with TLS is `https://HOST:PORT`, and takes an authority (`pool_etcd_ca`). Empty: the
+    /// store belongs to no pool.
     cluster: String = "";
     /// The name of this node in its pool, without a `/`. Empty: the name of the machine.
     node_name: String = "";
@@ -252,6 +253,15 @@ settings! {
     /// The list of certificates that are not valid any more, in PEM (`X509 CRL`). Empty: none is
     /// revoked.
     pool_tls_crl: String = "";
+    /// The certificate of the authority that signs those of an etcd with TLS, `https://` in
+    /// `cluster`, in PEM. Every connection to etcd reads it, and the two below, again. Empty: that
+    /// of the pool (`pool_tls_ca`).
+    pool_etcd_ca: String = "";
+    /// The certificate that an etcd with `--client-cert-auth` is shown, in PEM. Empty: that of this
+    /// node (`pool_tls_cert`), unless etcd has an authority of its own.
+    pool_etcd_cert: String = "";
+    /// The key of the certificate for etcd, in PEM, readable by its owner alone.
+    pool_etcd_key: String = "";
     /// Whether the content of objects is encrypted on its way between nodes, too, and not messages
     /// alone. It takes certificates. Content between two nodes is encrypted where one of them says
     /// so.

@@ -86,8 +86,8 @@ const RETIRED: &[(&str, &str, &str)] = &[
 /// Where retired phrases may stay.
 const HISTORY: [&str; 2] = ["CHANGELOG.md", "docs/adr/"];
 
-/// The hosts that an address may name: documents that stay, this machine, and a placeholder. Names
-/// below `.example` are no machine's, so they may stand anywhere.
+/// The hosts that an address may name: documents that stay, this machine, and those of examples.
+/// Names below `.example` are no machine's, so they may stand anywhere.
 const HOSTS: &[&str] = &[
     "apache.org",
     "arrow.apache.org",
@@ -97,6 +97,7 @@ const HOSTS: &[&str] = &[
     "semver.org",
     "127.0.0.1",
     "localhost",
+    "10.0.0.1",
     "HOST",
 ];
 

@@ -60,9 +60,10 @@ pub(crate) enum Pool {
     Verify(PoolVerify),
     /// Make the certificates that the nodes of a pool encrypt with and know each other by.
     ///
-    /// The folder gets an authority of the pool, once, and a folder for each node with what is to
-    /// be copied to its machine. Called again it makes certificates for further nodes, new ones for
-    /// those that it is given again, and the list of those that are revoked.
+    /// The folder gets an authority of the pool, once, and a folder for each node, and each server
+    /// of etcd, with what is to be copied to its machine. Called again it makes certificates for
+    /// further nodes, new ones for those that it is given again, and the list of those that are
+    /// revoked.
     InitCerts(PoolInitCerts),
     /// Run a program that is ended with the command that started it.
     #[command(hide = true)]
@@ -74,7 +75,7 @@ pub(crate) enum Pool {
 #[command(next_help_heading = "Pool")]
 pub(crate) struct PoolNode {
     /// The pool of machines to join, as etcd://HOST:PORT, with further hosts after commas and /NAME
-    /// at the end where one etcd has several pools.
+    /// at the end where one etcd has several pools; https:// for an etcd with TLS.
     #[arg(long, value_name = "URL")]
     pub(crate) cluster: Option<String>,
     /// The name of this node in its pool (default: the name of the machine).
@@ -101,6 +102,17 @@ pub(crate) struct PoolNode {
     /// The list of certificates that are revoked.
     #[arg(long, value_name = "FILE")]
     pub(crate) pool_tls_crl: Option<PathBuf>,
+    /// The certificate of the authority of an etcd with TLS, which is https:// in --cluster
+    /// (default: that of the pool).
+    #[arg(long, value_name = "FILE")]
+    pub(crate) pool_etcd_ca: Option<PathBuf>,
+    /// The certificate that etcd is shown (default: that of this node, unless etcd has an authority
+    /// of its own). It takes --pool-etcd-key.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) pool_etcd_cert: Option<PathBuf>,
+    /// The key of the certificate for etcd.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) pool_etcd_key: Option<PathBuf>,
     /// Encrypt the content of objects between nodes, too.
     #[arg(long)]
     pub(crate) pool_encrypt_data: bool,
@@ -144,6 +156,9 @@ impl PoolNode {
             ("pool_tls_key", path(&self.pool_tls_key)),
             ("pool_tls_ca", path(&self.pool_tls_ca)),
             ("pool_tls_crl", path(&self.pool_tls_crl)),
+            ("pool_etcd_ca", path(&self.pool_etcd_ca)),
+            ("pool_etcd_cert", path(&self.pool_etcd_cert)),
+            ("pool_etcd_key", path(&self.pool_etcd_key)),
             ("pool_encrypt_data", self.pool_encrypt_data.then(|| "true".to_owned())),
             ("pool_folder", path(&self.pool_folder)),
             ("pool_zone", self.pool_zone.clone()),
@@ -162,6 +177,24 @@ pub(crate) struct PoolAddress {
     /// The pool, as for `start` (default: that of the running store).
     #[arg(long, env = "PLASMON_CLUSTER", value_name = "URL")]
     pub(crate) cluster: Option<String>,
+    /// What etcd is reached with.
+    #[command(flatten)]
+    pub(crate) etcd: EtcdCertificates,
+}
+
+/// What an etcd with TLS is reached with, as for `start`.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(crate) struct EtcdCertificates {
+    /// The certificate of the authority of an etcd with TLS (default: that of the pool, if
+    /// PLASMON_POOL_TLS_CA names it).
+    #[arg(long, env = "PLASMON_POOL_ETCD_CA", value_name = "FILE")]
+    pub(crate) pool_etcd_ca: Option<PathBuf>,
+    /// The certificate that etcd is shown, with --pool-etcd-key.
+    #[arg(long, env = "PLASMON_POOL_ETCD_CERT", value_name = "FILE")]
+    pub(crate) pool_etcd_cert: Option<PathBuf>,
+    /// The key of the certificate for etcd.
+    #[arg(long, env = "PLASMON_POOL_ETCD_KEY", value_name = "FILE")]
+    pub(crate) pool_etcd_key: Option<PathBuf>,
 }
 
 /// Arguments of `pool forget`.
@@ -267,13 +300,18 @@ pub(crate) struct PoolInitCerts {
     /// The names of nodes that get a new certificate, as for `start --name`.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) node: Vec<String>,
+    /// The names and addresses by which clients reach a server of etcd, with commas between them;
+    /// once for each server. It gets a certificate for TLS in the folder `etcd/` and the first one.
+    #[arg(long, value_name = "HOST,..")]
+    pub(crate) etcd: Vec<String>,
     /// How many days the new certificates are valid.
     #[arg(
         long, value_name = "N", default_value_t = 365,
         value_parser = clap::value_parser!(u32).range(1..=i64::from(CERTIFICATE_DAYS_MAX)),
     )]
     pub(crate) days: u32,
-    /// The names of nodes whose certificates, all that were made so far, are not valid any more.
+    /// The names of nodes whose certificates, all that were made so far, are not valid any more;
+    /// for a server of etcd `etcd/` and its first host.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) revoke: Vec<String>,
 }

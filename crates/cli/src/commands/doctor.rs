@@ -27,7 +27,7 @@ pub(super) fn doctor(arguments: &Arguments, doctor: &Doctor, output: &Output) ->
     let given = doctor.cluster.clone().filter(|cluster| !cluster.is_empty());
     if let Some(cluster) = given.or_else(|| pool::cluster(&options(arguments))) {
         let listen = doctor.pool_listen.as_deref().filter(|listen| !listen.is_empty());
-        checks.extend(pool::checks(&cluster, listen));
+        checks.extend(pool::checks(&cluster, listen, &doctor.etcd));
     }
     report(&checks, output)
 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::OnceLock;
 
-use plasmon_testkit::{Etcd, Signal, build, ends, kill, process, until};
+use plasmon_testkit::{Etcd, EtcdTls, Signal, build, ends, kill, process, until};
 use serde_json::Value;
 
 use crate::{Fixture, text};
@@ -162,6 +162,63 @@ fn certificates_are_made_once_renewed_and_revoked() {
     let unnamed = ["pool", "init-certs", "certs", "--cluster", "a b"];
     let message = fails(&mut fixture.command(&unnamed));
     assert!(message.contains("is not the name of a pool"), "{message}");
+}
+
+/// All that is said to etcd is encrypted, by certificates that the command has made; a node with a
+/// wrong one says why it does not join, and joins when it has the right one.
+#[test]
+fn etcd_is_reached_encrypted_with_certificates_of_init_certs() {
+    let fixture = joining();
+    let hosts = ["--etcd", "127.0.0.1,localhost", "--node", "a", "--cluster", "prod"];
+    let made = fixture.json(&[&["pool", "init-certs", "certs"], &hosts[..]].concat());
+    assert_eq!(made["etcd"][0]["host"], "127.0.0.1");
+    let file = |name: &str| fixture.path("certs/etcd/127.0.0.1").join(name);
+    let (certificate, key, authority) = (file("cert.pem"), file("key.pem"), file("ca.pem"));
+    let tls = EtcdTls { certificate: &certificate, key: &key, clients: Some(&authority) };
+    let Some(etcd) = Etcd::start_encrypted(tls) else { return };
+    let cluster = format!("{}/prod", etcd.endpoints()[0]);
+    let own = ["--pool-etcd-cert", "certs/nodes/a/cert.pem"];
+    let own = [&own[..], &["--pool-etcd-key", "certs/nodes/a/key.pem"]].concat();
+    let start = ["start", "--capacity", "16m", "--cluster", &cluster, "--name", "a"];
+    let message = fails(command(&fixture, &start).args(&own));
+    assert!(message.contains("pool_etcd_ca"), "{message}");
+    let plain = cluster.replace("https://", "etcd://");
+    let doctor = |cluster: &str, more: &[&str]| {
+        let arguments = [&["--cluster", cluster], more].concat();
+        doctor_says(&fixture, &arguments, "etcd")
+    };
+    let words = |check: &Value, key: &str| check[key].as_str().unwrap().to_owned();
+    let in_clear = doctor(&plain, &[]);
+    assert!(words(&in_clear, "found").contains("is named by https://"), "{in_clear}");
+    let unknown = doctor(&cluster, &["--pool-etcd-ca", "certs/ca.pem"]);
+    assert!(words(&unknown, "found").contains("--client-cert-auth"), "{unknown}");
+    assert!(words(&unknown, "advice").contains("--pool-etcd-cert"), "{unknown}");
+
+    fixture.json(&["pool", "init-certs", "other"]);
+    fs::copy(fixture.path("other/ca.pem"), fixture.path("ca.pem")).unwrap();
+    let with = [&["--pool-etcd-ca", "ca.pem"], &own[..]].concat();
+    let more = ["--pool-folder", "node", "--join-timeout", "0"];
+    let out = command(&fixture, &start).args(&with).args(more).output();
+    assert!(out.unwrap().status.success());
+    let log = || fs::read_to_string(fixture.path("s.log")).unwrap_or_default();
+    until("the log says why", || log().contains("its certificate is not of the authority in"));
+    fs::copy(&authority, fixture.path("ca.pem")).unwrap();
+    until("the node has joined", || pool_node(&fixture, &with)["verdict"] == "good");
+    let found = doctor(&cluster, &with);
+    assert!(words(&found, "found").starts_with("https://127.0.0.1:"), "{found}");
+    assert_eq!(found["verdict"], "good");
+    let found = doctor_says(&fixture, &with, "etcd encryption");
+    assert_eq!(found["found"], "reached encrypted");
+    // Commands take the variables of the settings, too.
+    let mut status = command(&fixture, &["pool", "status", "--json"]);
+    status.env("PLASMON_POOL_TLS_CA", &authority);
+    status.env("PLASMON_POOL_TLS_CERT", fixture.path("certs/nodes/a/cert.pem"));
+    status.env("PLASMON_POOL_TLS_KEY", fixture.path("certs/nodes/a/key.pem"));
+    let out = status.output().unwrap();
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    let found: Value = serde_json::from_slice(&out.stdout).unwrap();
+    assert_eq!((&found["etcd_encrypted"], &found["cluster"]), (&true.into(), &cluster.into()));
+    fixture.good(&["stop"]);
 }
 
 #[test]

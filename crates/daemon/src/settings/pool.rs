@@ -7,6 +7,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use plasmon_proto::ClusterAddress;
+use plasmon_proto::etcd_files::{CertificateFiles, EtcdFiles, EtcdSettings};
 use plasmon_proto::fabric::{BadChoice, Choice};
 use plasmon_proto::limits::{
     MOVERS_MAX, NODE_NAME_BYTES_MAX, NODE_WEIGHT_MAX, SUSPECT_MS_MAX, SUSPECT_MS_MIN,
@@ -15,7 +16,7 @@ use plasmon_proto::limits::{
 use plasmon_proto::settings::Settings;
 
 use super::bad_start::BadStart;
-use super::tls::{Given, Tls};
+use super::tls::{Given, Tls, check_files};
 
 /// The bits of a mode that let the group and others do anything.
 const OTHERS: u32 = 0o077;
@@ -36,6 +37,8 @@ pub struct Pool {
     pub token_file: Option<PathBuf>,
     /// What its lanes are encrypted with.
     pub tls: Option<Tls>,
+    /// The files that are set for etcd; the pool daemon has those of the lanes beside them.
+    pub etcd: CertificateFiles,
     /// The folder of this node, unless it is the user's.
     pub folder: Option<PathBuf>,
     /// What fails together with this node, empty for nothing.
@@ -58,8 +61,11 @@ impl Pool {
         }
         let cluster = settings.cluster.parse::<ClusterAddress>();
         let cluster = cluster.map_err(|bad| wrong("cluster", bad.to_string()))?;
+        let etcd = etcd(settings)?;
+        check_etcd(settings, &cluster, &etcd)?;
         Ok(Some(Self {
             cluster,
+            etcd,
             node_name: node_name(&settings.node_name)?,
             listen: listen(&settings.pool_listen)?,
             token_file: path("pool_token_file", &settings.pool_token_file)?,
@@ -77,6 +83,12 @@ impl Pool {
     /// starts. A daemon that takes a store over does not check them: its objects are worth more.
     pub(crate) fn check_files(&self) -> Result<(), BadStart> {
         self.tls.as_ref().map_or(Ok(()), Tls::check)?;
+        let CertificateFiles { authority, certificate, key } = &self.etcd;
+        check_files(&[
+            ("pool_etcd_ca", authority.as_deref()),
+            ("pool_etcd_cert", certificate.as_deref()),
+            ("pool_etcd_key", key.as_deref()),
+        ])?;
         let Some(file) = &self.token_file else { return Ok(()) };
         token_problem(file).map_or(Ok(()), |problem| {
             Err(wrong("pool_token_file", format!("{} {problem}", file.display())))
@@ -99,6 +111,9 @@ fn check_no_pool(settings: &Settings) -> Result<(), BadStart> {
         ("pool_tls_key", !settings.pool_tls_key.is_empty()),
         ("pool_tls_ca", !settings.pool_tls_ca.is_empty()),
         ("pool_tls_crl", !settings.pool_tls_crl.is_empty()),
+        ("pool_etcd_ca", !settings.pool_etcd_ca.is_empty()),
+        ("pool_etcd_cert", !settings.pool_etcd_cert.is_empty()),
+        ("pool_etcd_key", !settings.pool_etcd_key.is_empty()),
         ("pool_encrypt_data", settings.pool_encrypt_data),
         ("pool_folder", !settings.pool_folder.is_empty()),
         ("pool_zone", !settings.pool_zone.is_empty()),
@@ -148,14 +163,38 @@ fn path(key: &'static str, text: &str) -> Result<Option<PathBuf>, BadStart> {
     std::path::absolute(text).map(Some).map_err(|error| wrong(key, error.to_string()))
 }
 
-fn tls(settings: &Settings) -> Result<Option<Tls>, BadStart> {
-    let given = Given {
+fn lanes(settings: &Settings) -> Result<Given, BadStart> {
+    Ok(Given {
         certificate: path("pool_tls_cert", &settings.pool_tls_cert)?,
         key: path("pool_tls_key", &settings.pool_tls_key)?,
         authority: path("pool_tls_ca", &settings.pool_tls_ca)?,
         revoked: path("pool_tls_crl", &settings.pool_tls_crl)?,
-    };
-    Tls::of(given, settings.pool_encrypt_data)
+    })
+}
+
+fn tls(settings: &Settings) -> Result<Option<Tls>, BadStart> {
+    Tls::of(lanes(settings)?, settings.pool_encrypt_data)
+}
+
+fn etcd(settings: &Settings) -> Result<CertificateFiles, BadStart> {
+    Ok(CertificateFiles {
+        authority: path("pool_etcd_ca", &settings.pool_etcd_ca)?,
+        certificate: path("pool_etcd_cert", &settings.pool_etcd_cert)?,
+        key: path("pool_etcd_key", &settings.pool_etcd_key)?,
+    })
+}
+
+/// Whether etcd can be reached with these files as its address says.
+fn check_etcd(
+    settings: &Settings,
+    cluster: &ClusterAddress,
+    etcd: &CertificateFiles,
+) -> Result<(), BadStart> {
+    let Given { certificate, key, authority, revoked } = lanes(settings)?;
+    let pool = CertificateFiles { authority, certificate, key };
+    let given = EtcdSettings { etcd: etcd.clone(), pool, revoked };
+    let found = EtcdFiles::of(cluster.is_encrypted, given);
+    found.map(drop).map_err(|bad| wrong(bad.setting, bad.why.to_owned()))
 }
 
 fn zone(text: &str) -> Result<String, BadStart> {

@@ -308,6 +308,46 @@ fn certificates_are_given_together_and_the_key_is_for_its_owner_alone() {
     assert_eq!(check(), Ok(()));
 }
 
+#[test]
+fn an_etcd_that_is_reached_encrypted_has_files_that_can_be_read() {
+    const SECURE: &str = "https://localhost:2379";
+    let all = [
+        ("pool_etcd_ca", "/nonexistent/ca.pem"),
+        ("pool_etcd_cert", "/nonexistent/cert.pem"),
+        ("pool_etcd_key", "/nonexistent/key.pem"),
+    ];
+    for (cluster, given, key) in [
+        (SECURE, &[][..], "pool_etcd_ca"),
+        (SECURE, &all[..2], "pool_etcd_key"),
+        (SECURE, &[all[0], all[2]], "pool_etcd_cert"),
+        (CLUSTER, &all[..1], "pool_etcd_ca"),
+        ("", &all[1..], "pool_etcd_cert"),
+    ] {
+        assert_eq!(refused(cluster, given).0, key, "{cluster} {given:?}");
+    }
+    let lanes = [("pool_tls_cert", "/c"), ("pool_tls_key", "/k"), ("pool_tls_ca", "/a")];
+    let found = pool(SECURE, &lanes).unwrap().unwrap();
+    assert!(found.cluster.is_encrypted && found.etcd == Default::default());
+    let folder = tempfile::tempdir().unwrap();
+    let files = ["ca.pem", "cert.pem", "key.pem"].map(|name| folder.path().join(name));
+    let names = files.each_ref().map(|file| file.to_str().unwrap());
+    let given = [(all[0].0, names[0]), (all[1].0, names[1]), (all[2].0, names[2])];
+    let check = || {
+        let pool = pool(SECURE, &given).unwrap().unwrap();
+        pool.check_files().map_err(|bad| bad.to_string())
+    };
+    for (setting, file) in given {
+        let what = check().unwrap_err();
+        assert!(what.contains(setting) && what.contains("cannot be read"), "{what}");
+        std::fs::write(file, "x").unwrap();
+        std::fs::set_permissions(file, Permissions::from_mode(0o640)).unwrap();
+    }
+    let what = check().unwrap_err();
+    assert!(what.contains("pool_etcd_key") && what.contains("chmod 600"), "{what}");
+    std::fs::set_permissions(names[2], Permissions::from_mode(0o600)).unwrap();
+    assert_eq!(check(), Ok(()));
+}
+
 /// In a container of 256 MB the default was half of the machine's memory, and the daemon was killed
 /// again and again instead of saying that it is full.
 #[test]

@@ -62,20 +62,24 @@ impl Tls {
     /// Checks that the files can be read, and that the key is for its owner alone.
     pub(super) fn check(&self) -> Result<(), BadStart> {
         let Self { certificate, key, authority, revoked, .. } = self;
-        let files = [
+        check_files(&[
             ("pool_tls_cert", Some(certificate)),
             ("pool_tls_key", Some(key)),
             ("pool_tls_ca", Some(authority)),
-            ("pool_tls_crl", revoked.as_ref()),
-        ];
-        for (setting, file) in files {
-            let Some(file) = file else { continue };
-            if let Some(problem) = problem(file, setting == "pool_tls_key") {
-                return Err(wrong(setting, format!("{} {problem}", file.display())));
-            }
-        }
-        Ok(())
+            ("pool_tls_crl", revoked.as_deref()),
+        ])
     }
+}
+
+/// Checks that the files of these settings can be read, and that keys are for their owner alone.
+pub(super) fn check_files(files: &[(&'static str, Option<&Path>)]) -> Result<(), BadStart> {
+    for (setting, file) in files {
+        let Some(file) = file else { continue };
+        if let Some(problem) = problem(file, setting.ends_with("_key")) {
+            return Err(wrong(setting, format!("{} {problem}", file.display())));
+        }
+    }
+    Ok(())
 }
 
 fn wrong(key: &'static str, what: String) -> BadStart {

@@ -26,8 +26,8 @@ pub(crate) enum Fault {
     },
     /// The certificate is for other hosts.
     #[error(
-        "its certificate is for {presented}, and not for {host}; name etcd by one of these, or make a \
-         certificate for {host}"
+        "its certificate is for {presented}, and not for {host}; name etcd by one of these, or \
+         make a certificate for {host}"
     )]
     OtherHost {
         /// The host of the endpoint.

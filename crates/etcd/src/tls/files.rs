@@ -24,11 +24,6 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 const OTHERS: u32 = 0o077;
 
 impl Tls {
-    /// Whether the files can be used; for a look before the first connection.
-    pub fn check(&self) -> Result<(), String> {
-        self.config().map(drop).map_err(|fault| fault.to_string())
-    }
-
     /// Reads the files.
     pub(super) fn config(&self) -> Result<ClientConfig, Fault> {
         let provider = provider();

@@ -76,7 +76,7 @@ impl Watcher {
             }
             match self.follow_once(&mut view) {
                 Ok(()) => {}
-                Err(Error::Unavailable { tried }) => {
+                Err(Error::Unavailable { tried } | Error::Encryption { tried }) => {
                     self.shared.tell(Event::Trouble(format!("watching: {tried}")));
                     self.shared.rest(PAUSE);
                 }

@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
-use plasmon_certs::{Folder, Node as CertifiedNode, Subject};
-use plasmon_etcd::{Client, Options};
+use plasmon_certs::{Folder, Node as CertifiedNode, Server, Subject};
+use plasmon_etcd::{Client, Error as EtcdError, Options, OwnCertificate, Tls};
 use plasmon_net::Error;
 use plasmon_net::handshake::{Lane, Refusal};
 use plasmon_net::tls::uri_of;
-use plasmon_testkit::{Etcd, pattern, until};
+use plasmon_testkit::{Etcd, EtcdTls, pattern, until};
 use tempfile::TempDir;
 
 use crate::node::{LONG, Node};
@@ -106,4 +106,49 @@ fn nodes_with_certificates_move_objects_and_take_no_other_node() {
     for node in &nodes[..2] {
         assert_eq!(node.client.get(&id, LONG).unwrap().data(), pattern(5, 5));
     }
+}
+
+/// Certificates for an etcd on this machine; their folder.
+fn server(authority: &Path) -> PathBuf {
+    let mut folder = Folder::open(authority, CLUSTER, now()).unwrap();
+    let server = Server { hosts: &["127.0.0.1"], seconds: 3600 };
+    folder.issue_server(&server, now()).unwrap().folder
+}
+
+/// What the nodes said to etcd was in clear, also where they encrypted all else.
+#[test]
+fn what_nodes_say_to_etcd_is_encrypted_too() {
+    let authority = TempDir::new().unwrap();
+    let authority = authority.path().join("certs");
+    let files = server(&authority);
+    let (own, key, ca) = (files.join("cert.pem"), files.join("key.pem"), files.join("ca.pem"));
+    let tls = EtcdTls { certificate: &own, key: &key, clients: Some(&ca) };
+    let Some(mut etcd) = Etcd::start_encrypted(tls) else { return };
+    // They show etcd the certificates that they show each other, and need no setting for that.
+    let nodes = [0, 1].map(|number| start(&etcd, &authority, &format!("node{number}"), false));
+    for node in &nodes {
+        node.wait_until_joined();
+        node.wait_until_it_reaches(2);
+    }
+    let data = pattern(7, 100_000);
+    let id = nodes[0].client.put(&data, &named("@prod:a", 2)).unwrap();
+    assert!(nodes[1].client.get(&id, LONG).unwrap().data() == data);
+
+    // A program without a certificate of the authority sees nothing.
+    let tls = Tls { authority: ca.clone(), own: None, revoked: None };
+    let options = |tls| Options { tls: Some(tls), ..Options::new(etcd.endpoints()) };
+    let refused = Client::new(options(tls.clone())).unwrap().list(b"/plasmon/");
+    assert!(matches!(refused, Err(EtcdError::Encryption { .. })), "{refused:?}");
+    let own = certificate(&authority, "look");
+    let own = OwnCertificate { certificate: own.join("cert.pem"), key: own.join("key.pem") };
+    let known = Client::new(options(Tls { own: Some(own), ..tls })).unwrap().list(b"/plasmon/");
+    assert!(!known.unwrap().kvs.is_empty());
+
+    // etcd comes back with a new certificate, and the nodes connect again.
+    server(&authority);
+    etcd.kill(0);
+    etcd.restart(0);
+    until("objects are put again", || nodes[1].client.put(&data, &named("@prod:b", 2)).is_ok());
+    let id = name("@prod:b").id();
+    assert!(nodes[0].client.get(&id, LONG).unwrap().data() == data);
 }

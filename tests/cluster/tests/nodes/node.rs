@@ -185,7 +185,9 @@ fn command_of(folder: &Path, etcd: &Etcd, name: &str, flags: &[&str]) -> Command
     let mut command = daemon_command(&plasmond(), &socket(folder));
     command.args(["--capacity-bytes", "256m", "--node-name", name]);
     command.args(flags.iter().map(own));
-    command.arg("--cluster").arg(format!("etcd://{}", etcd.endpoints().join(",")));
+    let endpoints = etcd.endpoints().join(",");
+    let scheme = if endpoints.starts_with("https://") { "" } else { "etcd://" };
+    command.arg("--cluster").arg(format!("{scheme}{endpoints}"));
     command.env("PLASMON_POOLD", poold());
     command.env("XDG_STATE_HOME", folder);
     if let Some(level) = std::env::var_os("PLASMON_POOLD_LOG") {

@@ -10,11 +10,13 @@ use plasmon_proto::ClusterAddress;
 use serde_json::{Value, json};
 
 use super::clock::clock_check;
-use super::encryption::encryption_check;
+use super::encryption::encryption_checks;
 use super::fabric::fabric_check;
 use super::ports;
 use super::program::program;
+use super::secure_etcd::tls_of;
 use super::status::unreached_text;
+use crate::arguments::EtcdCertificates;
 use crate::commands::check::{Check, Verdict, check};
 
 /// Without an answer for so long a host counts as not reachable, as for the pool daemon.
@@ -36,13 +38,27 @@ struct Member {
 }
 
 /// All checks of the pool at this address, for a node that others reach at `listen`.
-pub(crate) fn checks(cluster: &str, listen: Option<&str>) -> Vec<Check> {
+pub(crate) fn checks(
+    cluster: &str,
+    listen: Option<&str>,
+    certificates: &EtcdCertificates,
+) -> Vec<Check> {
     let address = match cluster.parse::<ClusterAddress>() {
         Ok(address) => address,
         Err(bad) => return vec![check("pool", Verdict::Bad, bad.to_string())],
     };
+    let tls = match tls_of(&address, certificates) {
+        Ok(tls) => tls,
+        Err(bad) => return vec![check("etcd", Verdict::Bad, bad)],
+    };
+    let options = |endpoint: &str| Options {
+        call_timeout: CALL_TIMEOUT,
+        tls: tls.clone(),
+        ..Options::new(vec![endpoint.to_owned()])
+    };
+    let endpoints = address.endpoints();
     let asked: Vec<(&String, Result<Member, Error>)> =
-        address.hosts.iter().map(|host| (host, ask(host))).collect();
+        endpoints.iter().map(|endpoint| (endpoint, ask(options(endpoint)))).collect();
     let is_any = asked.iter().any(|(_, member)| member.is_ok());
     let mut checks: Vec<Check> =
         asked.iter().map(|(host, member)| etcd_check(host, member, is_any)).collect();
@@ -56,9 +72,9 @@ pub(crate) fn checks(cluster: &str, listen: Option<&str>) -> Vec<Check> {
         );
     }
     let hosts = asked.iter().filter(|(_, member)| member.is_ok()).map(|(host, _)| host.as_str());
-    if let Some(found) = hosts.take(1).find_map(|host| look(host, &address.name)) {
+    if let Some(found) = hosts.take(1).find_map(|host| look(options(host), &address.name)) {
         checks.push(reach_check(&found));
-        checks.push(encryption_check(&found.nodes()));
+        checks.extend(encryption_checks(&found.nodes(), address.is_encrypted));
         checks.extend(fabric_check(&found.nodes()));
         checks.extend(found.map.as_deref().map(ports::checks).unwrap_or_default());
     }
@@ -68,8 +84,7 @@ pub(crate) fn checks(cluster: &str, listen: Option<&str>) -> Vec<Check> {
     checks
 }
 
-fn ask(host: &str) -> Result<Member, Error> {
-    let options = Options { call_timeout: CALL_TIMEOUT, ..Options::new(vec![host.to_owned()]) };
+fn ask(options: Options) -> Result<Member, Error> {
     let mut client = Client::new(options)?;
     // The first call makes the connection, and is not part of the round trip.
     client.call("maintenance/status", &json!({}))?;
@@ -98,10 +113,17 @@ fn etcd_check(host: &str, member: &Result<Member, Error>, is_any: bool) -> Check
         Err(error) => {
             // One member of several may be away.
             let verdict = if is_any { Verdict::Note } else { Verdict::Bad };
-            return check("etcd", verdict, error.to_string()).advise(
-                "start it, or name the host and port that its clients use (etcd's \
-                 --advertise-client-urls)",
-            );
+            let advice = match error {
+                Error::Encryption { .. } => {
+                    "look at the certificate of etcd (--cert-file) and at --pool-etcd-ca, \
+                     --pool-etcd-cert and --pool-etcd-key"
+                }
+                _ => {
+                    "start it, or name the host and port that its clients use (etcd's \
+                     --advertise-client-urls)"
+                }
+            };
+            return check("etcd", verdict, error.to_string()).advise(advice);
         }
     };
     let Member { version, has_leader, alarms, round_trip, .. } = member;
@@ -125,8 +147,7 @@ fn etcd_check(host: &str, member: &Result<Member, Error>, is_any: bool) -> Check
 }
 
 /// The pool as this etcd has it; `None` where there is none yet.
-fn look(host: &str, name: &str) -> Option<Snapshot> {
-    let options = Options { call_timeout: CALL_TIMEOUT, ..Options::new(vec![host.to_owned()]) };
+fn look(options: Options, name: &str) -> Option<Snapshot> {
     let found = snapshot(&mut Client::new(options).ok()?, &Keys::new(name).ok()?).ok()?;
     found.map.is_some().then_some(found)
 }

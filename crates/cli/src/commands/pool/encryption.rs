@@ -93,13 +93,30 @@ impl<'a> Encryption<'a> {
     }
 }
 
+/// How etcd is reached, in words. Nodes that encrypt what they say to each other, and not what they
+/// say to etcd, are noted.
+pub(super) fn etcd_text(nodes: &Encryption<'_>, is_encrypted: bool) -> (Verdict, &'static str) {
+    match (is_encrypted, nodes.messages.is_empty()) {
+        (true, _) => (Verdict::Good, "reached encrypted"),
+        (false, true) => (Verdict::Good, "reached in clear"),
+        (false, false) => (Verdict::Note, "reached in clear; https:// names an etcd with TLS"),
+    }
+}
+
 /// What `doctor` says of it.
-pub(super) fn encryption_check(nodes: &[PoolNode]) -> Check {
-    let (verdict, text) = Encryption::of(nodes).text(now_seconds());
-    check("encryption", verdict, text).advise(
+pub(super) fn encryption_checks(nodes: &[PoolNode], is_etcd_encrypted: bool) -> [Check; 2] {
+    let found = Encryption::of(nodes);
+    let (verdict, text) = found.text(now_seconds());
+    let between_nodes = check("encryption", verdict, text).advise(
         "`plasmon pool init-certs` makes certificates; nodes read them again when their files are \
          replaced",
-    )
+    );
+    let (verdict, text) = etcd_text(&found, is_etcd_encrypted);
+    let to_etcd = check("etcd encryption", verdict, text).advise(
+        "`plasmon pool init-certs --etcd HOST` makes certificates for etcd; start it with \
+         --cert-file and --key-file, and the nodes with https:// in --cluster",
+    );
+    [between_nodes, to_etcd]
 }
 
 /// This moment, in seconds since 1970.
@@ -147,5 +164,20 @@ mod tests {
         assert!(found == Verdict::Bad && text.contains("has ended on"), "{text}");
         assert_eq!(Encryption::of(&nodes).document(NOW)["days_left"], 80);
         assert_eq!(Encryption::of(&[down]).document(NOW), Value::Null);
+    }
+
+    #[test]
+    fn an_etcd_in_clear_below_nodes_that_encrypt_is_noted() {
+        let (plain, secure) =
+            (node("p", NodeState::Up, None), node("s", NodeState::Up, Some((false, 90))));
+        for (nodes, is_encrypted, is_good, words) in [
+            (vec![plain.clone()], false, true, "in clear"),
+            (vec![plain.clone()], true, true, "reached encrypted"),
+            (vec![secure.clone(), plain], false, false, "in clear; https://"),
+            (vec![secure], true, true, "reached encrypted"),
+        ] {
+            let (verdict, text) = etcd_text(&Encryption::of(&nodes), is_encrypted);
+            assert!((verdict == Verdict::Good) == is_good && text.contains(words), "{text}");
+        }
     }
 }

@@ -3,7 +3,9 @@
 use std::time::SystemTime;
 
 use anyhow::{Context, Result, bail};
-use plasmon_certs::{Authority, Folder, Made, Node, Subject, Validity};
+use plasmon_certs::{
+    Authority, Folder, Made, Node, SERVER_PREFIX, Server, Subject, Validity, is_host,
+};
 use plasmon_net::tls::{Credentials, Pem, date, uri_of};
 use plasmon_proto::ClusterAddress;
 use plasmon_proto::cluster_address::is_cluster_name;
@@ -19,15 +21,21 @@ const DAY_SECONDS: u64 = 86_400;
 #[derive(Debug, Default)]
 struct Done<'a> {
     made: Vec<(&'a str, Made)>,
+    /// Servers of etcd, by their first hosts.
+    servers: Vec<(&'a str, Made)>,
     revoked: Vec<(&'a str, usize)>,
 }
 
 /// Makes and revokes what was asked for, and says what to copy where.
 pub(super) fn init_certs(certs: &PoolInitCerts, output: &Output) -> Result<()> {
     let cluster = cluster_of(&certs.cluster)?;
-    for name in certs.node.iter().chain(&certs.revoke) {
+    for name in &certs.node {
         check_name(name)?;
     }
+    for name in &certs.revoke {
+        check_name(name.strip_prefix(SERVER_PREFIX).unwrap_or(name))?;
+    }
+    let servers = certs.etcd.iter().map(|hosts| hosts_of(hosts)).collect::<Result<Vec<_>>>()?;
     let now = now_seconds();
     let mut folder = Folder::open(&certs.folder, &cluster, now)?;
     check_authority(folder.authority(), &cluster, now).with_context(|| {
@@ -38,11 +46,15 @@ pub(super) fn init_certs(certs: &PoolInitCerts, output: &Output) -> Result<()> {
     for name in &certs.revoke {
         done.revoked.push((name.as_str(), folder.revoke(name, now)?));
     }
+    let seconds = u64::from(certs.days) * DAY_SECONDS;
     for name in &certs.node {
         let uri = uri_of(&cluster, name);
-        let seconds = u64::from(certs.days) * DAY_SECONDS;
         let node = Node { subject: Subject { name, uri: &uri }, seconds };
         done.made.push((name.as_str(), folder.issue(&node, now)?));
+    }
+    for hosts in &servers {
+        let made = folder.issue_server(&Server { hosts, seconds }, now)?;
+        done.servers.push((hosts[0], made));
     }
     folder.write_list(now)?;
     let document = document(certs, &cluster, &folder, &done);
@@ -58,6 +70,18 @@ fn cluster_of(text: &str) -> Result<String> {
         bail!("\"{text}\" is not the name of a pool: 1 to 64 letters, digits, ., _ and -");
     }
     Ok(text.to_owned())
+}
+
+/// The hosts of a server, of which there is one at least.
+fn hosts_of(text: &str) -> Result<Vec<&str>> {
+    let hosts: Vec<&str> = text.split(',').collect();
+    match hosts.iter().find(|host| !is_host(host)) {
+        Some(host) => bail!(
+            "\"{host}\" in --etcd {text} is no host: a name or an address by which clients reach \
+             etcd, without a port"
+        ),
+        None => Ok(hosts),
+    }
 }
 
 /// It is the name of a folder as well.
@@ -93,14 +117,16 @@ fn now_seconds() -> u64 {
 }
 
 fn document(certs: &PoolInitCerts, cluster: &str, folder: &Folder, done: &Done<'_>) -> Value {
-    let made = done.made.iter().map(|(node, made)| {
+    let told = |what: &str, name: &str, made: &Made| {
         json!({
-            "node": node,
+            what: name,
             "folder": made.folder.display().to_string(),
             "not_after": made.until,
             "renewed": made.is_renewed,
         })
-    });
+    };
+    let made = done.made.iter().map(|(node, made)| told("node", node, made));
+    let servers = done.servers.iter().map(|(host, made)| told("host", host, made));
     let revoked = done.revoked.iter();
     let revoked = revoked.map(|(node, count)| json!({ "node": node, "certificates": count }));
     json!({
@@ -108,6 +134,7 @@ fn document(certs: &PoolInitCerts, cluster: &str, folder: &Folder, done: &Done<'
         "folder": certs.folder.display().to_string(),
         "authority_made": folder.is_new(),
         "nodes": made.collect::<Vec<_>>(),
+        "etcd": servers.collect::<Vec<_>>(),
         "revoked": revoked.collect::<Vec<_>>(),
     })
 }
@@ -121,18 +148,21 @@ fn text(certs: &PoolInitCerts, cluster: &str, folder: &Folder, done: &Done<'_>) 
              node: keep it off the machines of the pool"
         ));
     }
-    for (node, made) in &done.made {
+    let nodes = done.made.iter().map(|(node, made)| ("node", node, made));
+    let servers = done.servers.iter().map(|(host, made)| ("etcd", host, made));
+    for (kind, name, made) in nodes.chain(servers) {
         let (what, from) =
             (if made.is_renewed { "renewed" } else { "made" }, made.folder.display());
         lines.push(format!(
-            "node {node}: {what}, valid until {}; copy {from} to its machine",
+            "{kind} {name}: {what}, valid until {}; copy {from} to its machine",
             date(made.until)
         ));
     }
-    for (node, found) in &done.revoked {
+    for (name, found) in &done.revoked {
         let certificates = count(*found as u64, "certificate");
+        let kind = if name.starts_with(SERVER_PREFIX) { "" } else { "node " };
         lines.push(format!(
-            "node {node}: {certificates} revoked; copy {place}/revoked.crl to every machine"
+            "{kind}{name}: {certificates} revoked; copy {place}/revoked.crl to every machine"
         ));
     }
     if !done.made.is_empty() {
@@ -143,7 +173,15 @@ fn text(certs: &PoolInitCerts, cluster: &str, folder: &Folder, done: &Done<'_>) 
                 .to_owned(),
         );
     }
-    if done.made.is_empty() && done.revoked.is_empty() {
+    if let Some((host, _)) = done.servers.first() {
+        let host = if host.contains(':') { format!("[{host}]") } else { (*host).to_owned() };
+        lines.push(format!(
+            "etcd is started with --cert-file cert.pem --key-file key.pem --client-cert-auth \
+             --trusted-ca-file ca.pem, from its folder, and with https:// in its client URLs; \
+             nodes with --cluster https://{host}:2379/{cluster}"
+        ));
+    }
+    if done.made.is_empty() && done.servers.is_empty() && done.revoked.is_empty() {
         lines.push("no certificate was made: name nodes with --node".to_owned());
     }
     lines.join("\n")
@@ -160,6 +198,14 @@ mod tests {
         assert_eq!(cluster_of("etcd://h:2379").unwrap(), "default");
         for other in ["", "a b", "a/b", "etcd://"] {
             assert!(cluster_of(other).is_err(), "{other}");
+        }
+    }
+
+    #[test]
+    fn hosts_of_etcd_are_names_and_addresses() {
+        assert_eq!(hosts_of("etcd-0,10.0.0.7,::1").unwrap(), ["etcd-0", "10.0.0.7", "::1"]);
+        for other in ["", "a,", "a b", "a:2379", "10.0.0.7:2379", "a/b", "etcd://a"] {
+            assert!(hosts_of(other).is_err(), "{other}");
         }
     }
 

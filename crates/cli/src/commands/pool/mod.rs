@@ -36,6 +36,7 @@ mod place;
 mod ports;
 mod program;
 mod reach;
+mod secure_etcd;
 mod status;
 mod stop;
 mod verify;

@@ -8,6 +8,7 @@ use plasmon_etcd::{self as etcd, Options};
 use plasmon_membership::{Keys, Snapshot, snapshot};
 use plasmon_proto::ClusterAddress;
 
+use super::secure_etcd::tls_of;
 use crate::arguments::{Arguments, PoolAddress};
 use crate::commands::connection;
 use crate::failure::usage;
@@ -35,7 +36,9 @@ impl Reach {
             found.parse().map_err(|bad: plasmon_proto::cluster_address::BadClusterAddress| {
                 usage(bad.to_string())
             })?;
-        let options = Options { call_timeout: CALL_TIMEOUT, ..Options::new(address.hosts.clone()) };
+        let tls = tls_of(&address, &pool.etcd).map_err(usage)?;
+        let options =
+            Options { call_timeout: CALL_TIMEOUT, tls, ..Options::new(address.endpoints()) };
         let etcd = etcd::Client::new(options)?;
         let keys = Keys::new(&address.name)?;
         Ok(Self { address, etcd, keys })

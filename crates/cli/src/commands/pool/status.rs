@@ -3,7 +3,7 @@
 use anyhow::Result;
 use plasmon_proto::pool_admin::PoolStatus;
 
-use super::encryption::{Encryption, now_seconds};
+use super::encryption::{Encryption, etcd_text, now_seconds};
 use super::fabric::Fabrics;
 use super::reach::Reach;
 use crate::commands::check::Verdict;
@@ -17,11 +17,14 @@ pub(super) fn status(pool: &mut Reach, output: &Output) -> Result<()> {
     let mut document = serde_json::to_value(&status)?;
     document["cluster"] = pool.address.to_string().into();
     document["encryption"] = encryption.document(now_seconds());
+    document["etcd_encrypted"] = pool.etcd.is_encrypted().into();
     document["fabric"] = fabrics.document();
     output.value(&document, || {
         let address = pool.address.to_string();
+        let encrypted =
+            [encryption_row(&encryption), etcd_row(&encryption, pool.etcd.is_encrypted())];
         let rows = rows(&address, &status).into_iter();
-        let rows = rows.chain([encryption_row(&encryption)]).chain(fabric_row(&fabrics));
+        let rows = rows.chain(encrypted).chain(fabric_row(&fabrics));
         let lines = rows.map(|(key, text, paint)| {
             let text = paint.map_or_else(|| text.clone(), |paint| output.paint(paint, &text));
             format!("{}  {text}", output.paint(Paint::Strong, &format!("{key:<7}")))
@@ -46,6 +49,11 @@ fn paint_of(verdict: Verdict) -> Option<Paint> {
         Verdict::Note => Some(Paint::Note),
         Verdict::Bad => Some(Paint::Bad),
     }
+}
+
+fn etcd_row(nodes: &Encryption<'_>, is_encrypted: bool) -> (&'static str, String, Option<Paint>) {
+    let (verdict, text) = etcd_text(nodes, is_encrypted);
+    ("etcd", text.to_owned(), (verdict != Verdict::Good).then_some(Paint::Note))
 }
 
 fn rows(address: &str, status: &PoolStatus) -> Vec<(&'static str, String, Option<Paint>)> {
