@@ -7,9 +7,10 @@
 //! ```
 //!
 //! The node that made an object tells its birth, every node with a copy tells its end, and an end
-//! that is heard before its birth waits for it (held.rs). A node is watched over one connection: when that ends, or another start of the node comes into the map,
-//! what happened meanwhile is not known, and programs are told that notices were lost: when the
-//! watching ends, and once more when it goes on, because the gap is over only then.
+//! that is heard before its birth waits for it (held.rs). A node is watched over one connection:
+//! when that ends, or another start of the node comes into the map, what happened meanwhile is not
+//! known, and programs are told that notices were lost: when the watching ends, and once more when
+//! it goes on, because the gap is over only then.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

@@ -69,7 +69,9 @@ impl Held {
     }
 
     fn take(&mut self, is_over: impl Fn(&Waiting) -> bool) -> Vec<PoolNotice> {
-        let over = self.0.extract_if(.., |_, waiting| is_over(waiting));
-        over.flat_map(|(_, waiting)| waiting.notices).collect()
+        let over = self.0.iter().filter(|(_, waiting)| is_over(waiting)).map(|(id, _)| *id);
+        let over: Vec<_> = over.collect();
+        let waiting = over.into_iter().filter_map(|id| self.0.remove(&id));
+        waiting.flat_map(|waiting| waiting.notices).collect()
     }
 }

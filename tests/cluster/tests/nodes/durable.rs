@@ -119,7 +119,7 @@ fn a_log_that_fails_is_named_and_puts_go_on_without_it() {
     std::fs::remove_dir_all(nodes[2].path("log")).unwrap();
     let failed = |node: &Node| node.client.pool_status().map(|status| status.logs_failed);
     let mut count = 0;
-    // Where copies go depends on the nodes' numbers, which are drawn: it needs another segment soon.
+    // Where copies go is drawn: the third node needs another segment sooner or later.
     until("the status names the node", || {
         let options = durable(&format!("@prod:{count}"), 2);
         nodes[0].client.put(&pattern(count, 3 << 20), &options).unwrap();
