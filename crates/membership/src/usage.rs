@@ -81,6 +81,8 @@ pub enum Step {
 pub struct UsageReports {
     /// Under which lease, and what.
     written: Option<(LeaseId, Usage)>,
+    /// A write began and was not answered: it may be there or not.
+    is_unknown: bool,
     /// Not again before.
     next_ms: u64,
 }
@@ -88,7 +90,7 @@ pub struct UsageReports {
 impl UsageReports {
     /// Whether nothing was written so far.
     pub fn is_empty(&self) -> bool {
-        self.written.is_none()
+        self.written.is_none() && !self.is_unknown
     }
 
     /// What is to be done, now that these are the figures.
@@ -97,6 +99,7 @@ impl UsageReports {
             Some((under, written)) if *under == lease => written == usage,
             _ => usage.is_empty(),
         };
+        let is_written = is_written && !self.is_unknown;
         match self.next_ms.saturating_sub(now_ms) {
             _ if is_written => Step::Rest,
             0 => Step::Write,
@@ -104,9 +107,15 @@ impl UsageReports {
         }
     }
 
+    /// A write begins. What is there is not known until one is answered.
+    pub fn writes(&mut self) {
+        self.is_unknown = true;
+    }
+
     /// That is written.
     pub fn wrote(&mut self, now_ms: u64, lease: LeaseId, usage: Usage) {
         self.written = Some((lease, usage));
+        self.is_unknown = false;
         self.next_ms = now_ms.saturating_add(WRITE_EVERY_MS);
     }
 }
@@ -171,5 +180,11 @@ mod tests {
         // With another lease nothing is written yet.
         assert_eq!(reports.step(9_000, two, &some), Step::Write);
         assert_eq!(reports.step(9_000, two, &Usage::new()), Step::Rest);
+        // A write without an answer may be there.
+        reports.writes();
+        assert!(!reports.is_empty());
+        assert_eq!(reports.step(9_000, two, &Usage::new()), Step::Write);
+        reports.wrote(9_000, two, Usage::new());
+        assert_eq!(reports.step(9_001, two, &Usage::new()), Step::Rest);
     }
 }

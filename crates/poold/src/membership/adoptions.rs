@@ -107,14 +107,12 @@ impl Leadership {
         let Some(progress) = self.shared.look(|state| state.adoptions.progress) else {
             return Ok(());
         };
-        if self.progress_reported == Some((lease, progress)) {
+        if self.progress_reported.is(lease, &progress) {
             return Ok(());
         }
         let key = self.keys.of(Key::Swept(self.life));
         let put = Operation::Put(key, adoptions::encode_progress(progress), Some(lease));
-        self.etcd.transact(&[], &[put])?;
-        self.progress_reported = Some((lease, progress));
-        Ok(())
+        self.progress_reported.write((lease, progress), || self.etcd.transact(&[], &[put]))
     }
 
     /// Writes that what sessions of this node had adopted has ended. Whether anything was written.

@@ -10,15 +10,11 @@ impl Leadership {
     /// Writes by what. A node that uses TCP because nothing else is wanted writes nothing.
     pub(super) fn report_fabric(&mut self, lease: LeaseId) -> Result<(), Error> {
         let Some(found) = self.shared.look(|state| state.fabric.clone()) else { return Ok(()) };
-        let reported = Some((lease, found));
-        if self.fabric_reported == reported {
+        if self.fabric_reported.is(lease, &found) {
             return Ok(());
         }
-        let Some((_, found)) = &reported else { return Ok(()) };
         let key = self.keys.of(Key::Fabric(self.life));
-        let put = Operation::Put(key, fabric::encode(found), Some(lease));
-        self.etcd.transact(&[], &[put])?;
-        self.fabric_reported = reported;
-        Ok(())
+        let put = Operation::Put(key, fabric::encode(&found), Some(lease));
+        self.fabric_reported.write((lease, found), || self.etcd.transact(&[], &[put]))
     }
 }

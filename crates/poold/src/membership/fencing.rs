@@ -37,14 +37,12 @@ impl Leadership {
         let Some(suspects) = self.shared.look(|state| state.suspects.clone()) else {
             return Ok(());
         };
-        if self.suspects_reported.as_ref() == Some(&(lease, suspects.clone())) {
+        if self.suspects_reported.is(lease, &suspects) {
             return Ok(());
         }
         let key = self.keys.of(Key::Suspects(self.life));
         let put = Operation::Put(key, suspects::encode(&suspects), Some(lease));
-        self.etcd.transact(&[], &[put])?;
-        self.suspects_reported = Some((lease, suspects));
-        Ok(())
+        self.suspects_reported.write((lease, suspects), || self.etcd.transact(&[], &[put]))
     }
 
     /// Tells nodes that they have to stop, under their own leases. One whose lease is gone

@@ -18,6 +18,7 @@ use plasmon_etcd::{Client, Condition, Error, LeaseId, Operation};
 
 use super::event::Event;
 use super::shared::Shared;
+use super::written::Written;
 use crate::clock::now_ms;
 use plasmon_membership::commands::{self, Entry, Order};
 use plasmon_membership::drains;
@@ -56,22 +57,22 @@ pub(crate) struct Leadership {
     /// The rules while this node leads, and the key that it leads with.
     pub(crate) leader: Option<(i64, Leader)>,
     /// What was last written, and under which lease.
-    pub(crate) reported: Option<(LeaseId, Reports)>,
+    pub(crate) reported: Written<Reports>,
     /// The same, of draining nodes.
-    pub(crate) drains_reported: Option<(LeaseId, Vec<DrainReport>)>,
+    pub(crate) drains_reported: Written<Vec<DrainReport>>,
     pub(crate) refused: BTreeMap<Life, String>,
     /// The token of this node's store.
     pub(crate) boot: u64,
     /// The same, of namespaces that have ended.
-    pub(crate) progress_reported: Option<(LeaseId, Progress)>,
+    pub(crate) progress_reported: Written<Progress>,
     /// The same, of what the store has of namespaces that are limited.
     pub(crate) usage: UsageReports,
     /// The same, of peers that the node does not reach.
-    pub(crate) suspects_reported: Option<(LeaseId, Vec<Suspect>)>,
+    pub(crate) suspects_reported: Written<Vec<Suspect>>,
     /// The same, of what the node encrypts.
-    pub(crate) encryption_reported: Option<(LeaseId, Encryption)>,
-    /// What was said of the node's providers, under which lease.
-    pub(crate) fabric_reported: Option<(LeaseId, Fabric)>,
+    pub(crate) encryption_reported: Written<Encryption>,
+    /// What was said of the node's providers.
+    pub(crate) fabric_reported: Written<Fabric>,
 }
 
 impl Leadership {
@@ -293,27 +294,20 @@ impl Leadership {
             group.since == *since && !group.is_settled()
         };
         let reports: Reports = reports.into_iter().filter(is_news).collect();
-        let is_written = match &self.reported {
-            Some((under, written)) => *under == lease && *written == reports,
-            None => reports.is_empty(),
-        };
-        if is_written {
+        let is_blank = self.reported == Written::Nothing && reports.is_empty();
+        if is_blank || self.reported.is(lease, &reports) {
             return Ok(());
         }
         let key = self.keys.of(Key::Reports(self.life));
-        self.etcd.transact(&[], &[Operation::Put(key, reports::encode(&reports), Some(lease))])?;
-        self.reported = Some((lease, reports));
-        Ok(())
+        let put = Operation::Put(key, reports::encode(&reports), Some(lease));
+        self.reported.write((lease, reports), || self.etcd.transact(&[], &[put]))
     }
 
     /// Writes what this node reports of draining nodes.
     fn report_drains(&mut self, lease: LeaseId) -> Result<(), Error> {
         let reports = self.shared.look(|state| state.drains.clone());
-        let is_written = match &self.drains_reported {
-            Some((under, written)) => *under == lease && *written == reports,
-            None => reports.is_empty(),
-        };
-        if is_written {
+        let is_blank = self.drains_reported == Written::Nothing && reports.is_empty();
+        if is_blank || self.drains_reported.is(lease, &reports) {
             return Ok(());
         }
         let key = self.keys.of(Key::Drains(self.life));
@@ -322,8 +316,6 @@ impl Leadership {
         } else {
             Operation::Put(key, drains::encode(&reports), Some(lease))
         };
-        self.etcd.transact(&[], &[operation])?;
-        self.drains_reported = Some((lease, reports));
-        Ok(())
+        self.drains_reported.write((lease, reports), || self.etcd.transact(&[], &[operation]))
     }
 }

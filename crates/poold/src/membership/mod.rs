@@ -30,6 +30,7 @@ mod lease;
 mod shared;
 mod usage;
 mod watch;
+mod written;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -54,6 +55,7 @@ use self::lease::Holder;
 use self::shared::Shared;
 pub use self::shared::Sink;
 use self::watch::{Told, Watcher};
+use self::written::Written;
 use crate::clock::now_ms;
 use crate::identity::{self, Identity};
 use crate::random::random;
@@ -183,15 +185,15 @@ impl Membership {
             cluster,
             out_after_ms: settings.out_after_ms,
             leader: None,
-            reported: None,
-            drains_reported: None,
+            reported: Written::Nothing,
+            drains_reported: Written::Nothing,
             refused: BTreeMap::new(),
             boot: settings.boot,
-            progress_reported: None,
+            progress_reported: Written::Nothing,
             usage: UsageReports::default(),
-            suspects_reported: None,
-            encryption_reported: None,
-            fabric_reported: None,
+            suspects_reported: Written::Nothing,
+            encryption_reported: Written::Nothing,
+            fabric_reported: Written::Nothing,
         };
         let (holder_thread, threads) = (None, Vec::new());
         let mut membership = Self { shared, holder: holder_thread, threads, etcd, cluster, life };

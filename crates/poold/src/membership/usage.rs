@@ -34,6 +34,7 @@ impl Leadership {
                 } else {
                     Operation::Put(key, usage::encode(&usage), Some(lease))
                 };
+                self.usage.writes();
                 self.etcd.transact(&[], &[operation])?;
                 self.usage.wrote(now, lease, usage);
                 self.forget_unlimited(view);
