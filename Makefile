@@ -96,11 +96,11 @@ fuzz: ## SECONDS=60 [TARGET=frame]: throw bytes at everything that reads foreign
 	@scripts/setup.sh etcd
 	@python3 scripts/fuzz.py --seconds $(SECONDS) $(if $(TARGET),--target $(TARGET))
 
-soak: ## NAME=kill [ROUNDS=2000], log [ROUNDS=1000], cluster [ROUNDS=200], objects|tables [SECONDS=60]; [SEED=1]
+soak: ## NAME=kill [ROUNDS=2000], log [ROUNDS=1000], cluster [ROUNDS=200] [ONLY=power], objects|tables [SECONDS=60]; [SEED=1]
 	@scripts/setup.sh machine
 	@$(if $(filter cluster,$(NAME)),scripts/setup.sh etcd)
 	@scripts/soak.sh $(or $(NAME),kill) $(if $(filter objects tables,$(NAME)),--seconds $(SECONDS),\
-		--rounds $(ROUNDS)) $(if $(SEED),--seed $(SEED))
+		--rounds $(ROUNDS)) $(if $(ONLY),--only "$(ONLY)") $(if $(SEED),--seed $(SEED))
 
 sim-node: ## SEEDS=10000 [SEED=n] [SAME=300] [MUTATIONS=300] [MUTATION=name]: the node from a seed
 	@scripts/setup.sh machine

@@ -56,7 +56,17 @@ pub(super) fn settles(etcd: &Options, nodes: usize) -> Option<String> {
         let is_at_rest = up == nodes && down == 0 && unsettled == 0;
         let refused = found.refused.values().cloned().collect::<Vec<_>>().join("; ");
         (!is_at_rest).then(|| {
-            format!("{up} nodes are up, {down} down, {unsettled} groups unsettled {refused}")
+            let states = map.nodes().map(|(_, node)| {
+                let has_lease = found.present.contains(&node.member.uuid);
+                let lease = if has_lease { "with" } else { "without" };
+                format!("{} {:?} {lease} a lease", node.member.name, node.state)
+            });
+            let states = states.collect::<Vec<_>>().join(", ");
+            format!(
+                "{up} nodes are up, {down} down, {unsettled} groups unsettled: {states}; pairs \
+                 that do not reach each other {:?}, alarm {:?}, refused: {refused}",
+                found.unreached, found.alarm
+            )
         })
     };
     until(REST_WITHIN, missing)
@@ -100,6 +110,7 @@ impl<'a> Audit<'a> {
         self.unnamed();
         self.copies(&live);
         self.contents();
+        self.logs();
         self.find(until(REST_WITHIN, || self.leak(&live)));
         self.findings
     }
@@ -142,11 +153,11 @@ impl<'a> Audit<'a> {
                 Some(token)
             }
             Expected::Nothing => {
-                self.agree(number, |found| found.is_none());
+                self.agree("resurrected", number, |found| found.is_none());
                 None
             }
             Expected::Either => {
-                let token = self.agree(number, |_| true).flatten()?;
+                let token = self.agree("undecided", number, |_| true).flatten()?;
                 self.is_everywhere(number, token);
                 Some(token)
             }
@@ -167,9 +178,10 @@ impl<'a> Audit<'a> {
         }
     }
 
-    /// What all nodes say of a name, once they say the same.
+    /// What all nodes say of a name, once they say the same. What is not allowed is of this kind.
     fn agree(
         &mut self,
+        kind: &str,
         number: NameNo,
         allowed: impl Fn(Option<Token>) -> bool,
     ) -> Option<Option<Token>> {
@@ -192,7 +204,7 @@ impl<'a> Audit<'a> {
                 agreed = Some(first);
                 return None;
             }
-            Some(format!("@soak:{number}: the nodes say {answers:?}"))
+            Some(format!("{kind}: @soak:{number}: the nodes say {answers:?}"))
         });
         self.find(finding);
         agreed
@@ -213,7 +225,7 @@ impl<'a> Audit<'a> {
             return Some(token);
         }
         self.delete(number);
-        self.agree(number, |found| found.is_none());
+        self.agree("resurrected", number, |found| found.is_none());
         None
     }
 
@@ -241,11 +253,15 @@ impl<'a> Audit<'a> {
         }
         let finding = until(REST_WITHIN, || {
             let mut ids = lock(&self.shared.homed).ids();
-            for client in &self.clients {
-                match homed::listed(client) {
-                    Ok(listed) => ids.extend(listed),
+            for (node, client) in self.clients.iter().enumerate() {
+                let listed = match homed::listed(client) {
+                    Ok(listed) => listed,
                     Err(error) => return Some(error.to_string()),
+                };
+                if let Some(id) = lock(&self.shared.homed).resurrected(&listed) {
+                    return Some(format!("resurrected: {id} on node {node}"));
                 }
+                ids.extend(listed);
             }
             match self.clients[0].delete(&ids) {
                 Ok(outcomes) if outcomes.iter().all(Option::is_none) => None,
@@ -296,6 +312,20 @@ impl<'a> Audit<'a> {
         self.find(finding);
     }
 
+    /// Each node has a log, which works and has nothing that cannot be read.
+    fn logs(&mut self) {
+        for (node, client) in self.clients.iter().enumerate() {
+            let status = client.status().map(|status| status.log);
+            let is_right = status.as_ref().is_ok_and(|log| {
+                let right = log.as_ref().map(|log| log.fault.is_empty() && log.damaged == 0);
+                right == Some(true)
+            });
+            if !is_right {
+                self.findings.push(format!("torn: the log of node {node}: {status:?}"));
+            }
+        }
+    }
+
     /// What a store has that no object needs.
     fn leak(&self, live: &BTreeMap<NameNo, Token>) -> Option<String> {
         let ids: BTreeSet<_> = live.keys().map(|number| name(*number).id()).collect();
@@ -305,7 +335,10 @@ impl<'a> Audit<'a> {
                 Ok(listed) => listed,
                 Err(error) => return told(error),
             };
-            let wrong = |info: &&ObjectInfo| !ids.contains(&info.id) || info.pins > 0;
+            // What is read ahead for a client that has died ends by itself after a minute.
+            let is_passing = |info: &ObjectInfo| info.expires_ms.is_some();
+            let wrong =
+                |info: &&ObjectInfo| info.pins > 0 || !(ids.contains(&info.id) || is_passing(info));
             if let Some(info) = listed.iter().find(wrong) {
                 return Some(format!("leak: node {node} has {info:?}"));
             }

@@ -35,8 +35,33 @@ struct Put {
     seen: Option<Instant>,
     /// The copies it had when it was accepted, at least.
     copies: usize,
-    /// Nodes that died since then.
+    /// Whether its copies are in logs.
+    is_durable: bool,
+    /// Nodes that died since then, with what its copies are in.
     deaths: usize,
+}
+
+/// What goes with nodes that die.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Loss {
+    /// The memory of so many; their logs stay.
+    Memory(usize),
+    /// The memory and the log of one.
+    Log,
+}
+
+impl Loss {
+    /// The memory of all nodes, and everything that is in memory alone.
+    pub(super) const ALL_MEMORY: Self = Self::Memory(1_000);
+
+    /// How many copies of an object are gone at most.
+    pub(super) fn deaths(self, is_durable: bool) -> usize {
+        match self {
+            Self::Memory(_) if is_durable => 0,
+            Self::Memory(nodes) => nodes,
+            Self::Log => 1,
+        }
+    }
 }
 
 /// What is known of one name since it was last looked at in peace.
@@ -61,8 +86,8 @@ pub(super) enum Expected {
 #[derive(Debug, Default)]
 pub(super) struct History {
     lines: BTreeMap<NameNo, Line>,
-    /// Objects that were gone when the names were looked at in peace.
-    over: BTreeSet<Token>,
+    /// Objects that were gone when the names were looked at in peace, and what was known of them.
+    over: BTreeMap<Token, String>,
     last: u64,
     pub(super) findings: BTreeSet<String>,
 }
@@ -73,9 +98,10 @@ impl History {
         self.last
     }
 
-    pub(super) fn put_begins(&mut self, name: NameNo, copies: usize) -> Token {
+    pub(super) fn put_begins(&mut self, name: NameNo, copies: usize, is_durable: bool) -> Token {
         let token = self.number();
-        let put = Put { begin: Instant::now(), end: None, seen: None, copies, deaths: 0 };
+        let begin = Instant::now();
+        let put = Put { begin, end: None, seen: None, copies, is_durable, deaths: 0 };
         self.lines.entry(name).or_default().puts.insert(token, put);
         token
     }
@@ -91,7 +117,8 @@ impl History {
         put.seen = Some(put.seen.map_or(now, |seen| seen.min(now)));
         let begin = put.begin;
         if let Some(other) = line.certain(begin, now).filter(|other| *other != token) {
-            let finding = format!("@soak:{name}: {token} was put over {other}, which was there");
+            let finding =
+                format!("lost: @soak:{name}: {token} was put over {other}, which was there");
             self.findings.insert(finding);
         }
     }
@@ -115,10 +142,13 @@ impl History {
     pub(super) fn read(&mut self, name: NameNo, token: Token, begin: Instant) {
         let now = Instant::now();
         let line = self.lines.entry(name).or_default();
-        let mut wrong = |what: String| _ = self.findings.insert(format!("@soak:{name}: {what}"));
-        if self.over.contains(&token) {
-            wrong(format!("{token} was read, which was gone"));
+        if let Some(known) = self.over.get(&token) {
+            let finding =
+                format!("resurrected: @soak:{name}: {token} was read, which was gone: {known}");
+            self.findings.insert(finding);
+            return;
         }
+        let mut wrong = |what: String| _ = self.findings.insert(format!("@soak:{name}: {what}"));
         let Some(put) = line.puts.get_mut(&token) else {
             return wrong(format!("{token} was read, which was never put there"));
         };
@@ -138,14 +168,15 @@ impl History {
     pub(super) fn absent(&mut self, name: NameNo, begin: Instant, what: &str) {
         let line = self.lines.entry(name).or_default();
         if let Some(token) = line.certain(begin, Instant::now()) {
-            self.findings.insert(format!("@soak:{name}: told {what}, and {token} was there"));
+            let finding = format!("lost: @soak:{name}: told {what}, and {token} was there");
+            self.findings.insert(finding);
         }
     }
 
-    /// A node died with its memory.
-    pub(super) fn node_dies(&mut self) {
+    /// Nodes died.
+    pub(super) fn nodes_die(&mut self, loss: Loss) {
         self.lines.values_mut().flat_map(|line| line.puts.values_mut()).for_each(|put| {
-            put.deaths += 1;
+            put.deaths += loss.deaths(put.is_durable);
         });
     }
 
@@ -180,14 +211,26 @@ impl History {
     /// The name was looked at in peace: everything else is over, and what is there has its copies.
     pub(super) fn settle(&mut self, name: NameNo, found: Option<Token>) {
         let line = self.lines.entry(name).or_default();
-        line.deletes.clear();
+        let deletes = std::mem::take(&mut line.deletes);
         let (kept, over) = std::mem::take(&mut line.puts)
             .into_iter()
             .partition(|(token, _)| Some(*token) == found);
         let over: BTreeMap<Token, Put> = over;
         line.puts = kept;
-        self.over.extend(over.into_keys());
         let now = Instant::now();
+        let ago = |at: &Instant| format!("{:.1?}", now.duration_since(*at));
+        let deletes: Vec<_> =
+            deletes.values().map(|(begin, end)| (ago(begin), end.as_ref().map(ago))).collect();
+        self.over.extend(over.into_iter().map(|(token, put)| {
+            let end = put.end.map(|(at, end)| (ago(&at), end));
+            let Put { begin, seen, copies, is_durable, deaths, .. } = put;
+            let (begin, seen) = (ago(&begin), seen.as_ref().map(ago));
+            let known = format!(
+                "durable: {is_durable}, {copies} copies, {deaths} nodes died, put {begin} before, \
+                 seen {seen:?}, ended {end:?}, deletes {deletes:?}"
+            );
+            (token, known)
+        }));
         for put in line.puts.values_mut() {
             put.end = Some((put.end.map_or(now, |(end, _)| end), PutEnd::Accepted));
             put.deaths = 0;
@@ -228,7 +271,7 @@ mod tests {
     fn what_one_pool_cannot_have_answered_is_found() {
         let mut history = History::default();
         assert_eq!(history.expected(0), Expected::Nothing);
-        let first = history.put_begins(0, 2);
+        let first = history.put_begins(0, 2, false);
         assert_eq!(history.expected(0), Expected::Either);
         history.put_ends(0, first, PutEnd::Accepted);
         assert_eq!(history.expected(0), Expected::This(first));
@@ -236,7 +279,7 @@ mod tests {
         assert!(history.findings.is_empty());
         history.absent(0, Instant::now(), "absent");
         assert_eq!(history.findings.len(), 1, "it is there");
-        let second = history.put_begins(0, 2);
+        let second = history.put_begins(0, 2, false);
         history.put_ends(0, second, PutEnd::Accepted);
         assert_eq!(history.findings.len(), 2, "two at one time");
         history.read(0, first, Instant::now());
@@ -248,8 +291,8 @@ mod tests {
     #[test]
     fn what_was_not_acknowledged_may_be_lost_with_one_node() {
         let mut history = History::default();
-        let token = history.put_begins(0, 3);
-        history.node_dies();
+        let token = history.put_begins(0, 3, false);
+        history.nodes_die(Loss::Memory(1));
         history.put_ends(0, token, PutEnd::Unknown);
         assert_eq!(history.expected(0), Expected::PerhapsLost);
         history.read(0, token, Instant::now());
@@ -257,23 +300,42 @@ mod tests {
     }
 
     #[test]
+    fn what_is_in_logs_outlives_all_memory_and_not_its_logs() {
+        let mut history = History::default();
+        let [durable, other] = [true, false].map(|is_durable| {
+            let name = usize::from(!is_durable);
+            let token = history.put_begins(name, 2, is_durable);
+            history.put_ends(name, token, PutEnd::Accepted);
+            token
+        });
+        history.nodes_die(Loss::Memory(1));
+        assert_eq!(history.expected(1), Expected::This(other));
+        history.nodes_die(Loss::ALL_MEMORY);
+        assert_eq!(history.expected(1), Expected::PerhapsLost);
+        history.nodes_die(Loss::Log);
+        assert_eq!(history.expected(0), Expected::This(durable));
+        history.nodes_die(Loss::Log);
+        assert_eq!(history.expected(0), Expected::PerhapsLost);
+    }
+
+    #[test]
     fn a_delete_ends_what_was_there_and_no_later_object() {
         let mut history = History::default();
-        let first = history.put_begins(0, 1);
+        let first = history.put_begins(0, 1, false);
         history.put_ends(0, first, PutEnd::Accepted);
         let delete = history.delete_begins(0);
         assert_eq!(history.expected(0), Expected::Either);
         history.delete_is_acknowledged(0, delete);
         assert_eq!(history.expected(0), Expected::Nothing);
-        let second = history.put_begins(0, 1);
+        let second = history.put_begins(0, 1, false);
         history.put_ends(0, second, PutEnd::Accepted);
         assert_eq!(history.expected(0), Expected::This(second));
-        history.node_dies();
+        history.nodes_die(Loss::Memory(1));
         assert_eq!(history.expected(0), Expected::PerhapsLost);
         history.settle(0, None);
         assert_eq!(history.expected(0), Expected::Nothing);
         assert!(history.findings.is_empty());
         history.read(0, second, Instant::now());
-        assert_eq!(history.findings.len(), 2, "it was gone");
+        assert_eq!(history.findings.len(), 1, "it was gone");
     }
 }

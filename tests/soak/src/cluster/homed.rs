@@ -2,14 +2,15 @@
 //!
 //! An id is never used twice, so there is no order to check: bytes are never wrong, and one that
 //! was settled is there until it is deleted, unless as many nodes died as had copies. Each round
-//! ends with a delete of all of them; after that no store has any.
+//! ends with a delete of all of them; after that no store has any, and none comes back from a log.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use plasmon_client::{Ack, Client, Code, Error, Filter, ObjectId, PutOptions};
 use plasmon_testkit::{Random, pattern};
 
+use super::history::Loss;
 use super::load::{Shared, lock};
 
 /// Objects that one thread puts at a time.
@@ -17,6 +18,9 @@ const BATCH_MAX: u64 = 50;
 
 /// Objects that are remembered; when there are more, none are put.
 const OBJECTS_MAX: usize = 20_000;
+
+/// Ended objects that are remembered.
+const OVER_MAX: usize = 200_000;
 
 /// Objects of one gather.
 const GATHERED_MAX: usize = 60;
@@ -30,6 +34,7 @@ struct Object {
     seed: u64,
     bytes: usize,
     copies: usize,
+    is_durable: bool,
     /// Since when the pool has accepted it, for certain.
     settled: Option<Instant>,
     /// A client has begun to delete it, or the pool has refused it.
@@ -50,24 +55,34 @@ impl Object {
 #[derive(Debug, Default)]
 pub(super) struct Homed {
     objects: BTreeMap<ObjectId, Object>,
+    /// Durable ones that ended.
+    over: BTreeSet<ObjectId>,
+}
+
+/// What becomes an object.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Content {
+    pub(super) seed: u64,
+    pub(super) bytes: usize,
+    /// How many copies it has for certain.
+    pub(super) copies: usize,
+    pub(super) is_durable: bool,
 }
 
 impl Homed {
-    /// A node died with its memory.
-    pub(super) fn node_dies(&mut self) {
-        self.objects.values_mut().for_each(|object| object.deaths += 1);
+    /// Nodes died.
+    pub(super) fn nodes_die(&mut self, loss: Loss) {
+        self.objects
+            .values_mut()
+            .for_each(|object| object.deaths += loss.deaths(object.is_durable));
     }
 
-    /// An object is there, or becomes one. It wants so many copies, and was accepted or not.
-    pub(super) fn add(
-        &mut self,
-        id: ObjectId,
-        (seed, bytes): (u64, usize),
-        copies: usize,
-        is_settled: bool,
-    ) {
+    /// An object is there, or becomes one, and was accepted or not.
+    pub(super) fn add(&mut self, id: ObjectId, content: Content, is_settled: bool) {
+        let Content { seed, bytes, copies, is_durable } = content;
         let settled = is_settled.then(Instant::now);
-        let object = Object { seed, bytes, copies, settled, may_be_gone: false, deaths: 0 };
+        let may_be_gone = false;
+        let object = Object { seed, bytes, copies, is_durable, settled, may_be_gone, deaths: 0 };
         self.objects.insert(id, object);
     }
 
@@ -111,7 +126,16 @@ impl Homed {
 
     /// Nothing is left of any.
     pub(super) fn forget(&mut self) {
-        self.objects.clear();
+        let gone = std::mem::take(&mut self.objects).into_iter();
+        self.over.extend(gone.filter(|(_, object)| object.is_durable).map(|(id, _)| id));
+        while self.over.len() > OVER_MAX {
+            self.over.pop_first();
+        }
+    }
+
+    /// One of these that had ended.
+    pub(super) fn resurrected<'a>(&self, listed: &'a [ObjectId]) -> Option<&'a ObjectId> {
+        listed.iter().find(|id| self.over.contains(id))
     }
 }
 
@@ -121,10 +145,13 @@ pub(super) fn put(shared: &Shared, client: &Client, random: &mut Random) -> Resu
         return Ok(());
     }
     let copies = random.pick(&[1, 1, 2, 2, 3]);
-    let waits = random.percent(20);
+    let durable = random.percent(30);
+    // A put of a durable one returns when it is in the logs.
+    let waits = durable || random.percent(20);
     let ack = Some(if waits { Ack::Copies } else { Ack::Local });
     let options = PutOptions {
         pool: true,
+        durable,
         copies,
         copies_min: if random.percent(50) { copies } else { 1 },
         ack,
@@ -137,7 +164,8 @@ pub(super) fn put(shared: &Shared, client: &Client, random: &mut Random) -> Resu
         let (seed, bytes) = (random.word(), random.size_below(BYTES_MAX));
         let id = client.put(&pattern(seed, bytes), &options)?;
         ids.push(id);
-        lock(&shared.homed).add(id, (seed, bytes), certain, waits);
+        let content = Content { seed, bytes, copies: certain, is_durable: durable };
+        lock(&shared.homed).add(id, content, waits);
     }
     if !waits && random.percent(50) {
         settle(shared, client, &ids)?;
@@ -187,9 +215,9 @@ pub(super) fn look(
     let Some(object) = lock(&shared.homed).objects.get(id).copied() else { return Ok(()) };
     let finding = match &found {
         Ok(found) if found.data() == pattern(object.seed, object.bytes) => None,
-        Ok(found) => Some(format!("{id} has wrong bytes, {}", found.data().len())),
+        Ok(found) => Some(format!("torn: {id} has wrong bytes, {}", found.data().len())),
         Err(error) if matches!(error.code(), Code::Absent | Code::Deleted) => {
-            object.is_certain(begin).then(|| format!("{id} is {error}, and was settled"))
+            object.is_certain(begin).then(|| format!("lost: {id} is {error}, and was settled"))
         }
         Err(_) => None,
     };

@@ -18,6 +18,11 @@ pub(super) const NAMES: usize = 24;
 /// A call that takes longer is a finding.
 pub(super) const CALL_MAX: Duration = Duration::from_secs(60);
 
+/// Objects of every other name are seldom deleted, so that faults find them there.
+fn is_kept_longer(number: NameNo) -> bool {
+    number % 2 == 1
+}
+
 /// Where the threads meet.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
@@ -29,6 +34,8 @@ pub(super) struct Shared {
     counts: Mutex<BTreeMap<String, u64>>,
     /// Where the nodes are now.
     pub(super) nodes: Mutex<Vec<ConnectOptions>>,
+    /// How often each node died.
+    deaths: Mutex<BTreeMap<usize, u64>>,
     is_paused: AtomicBool,
     is_over: AtomicBool,
 }
@@ -52,9 +59,24 @@ impl Shared {
         self.is_paused.store(false, Ordering::SeqCst);
     }
 
+    /// A node died, and with it its clients: what they have mapped is from before.
+    pub(super) fn node_died(&self, node: usize) {
+        *lock(&self.deaths).entry(node).or_default() += 1;
+    }
+
+    fn deaths(&self, node: usize) -> u64 {
+        lock(&self.deaths).get(&node).copied().unwrap_or(0)
+    }
+
+    /// No call begins from now on.
+    pub(super) fn hold(&self) {
+        let _calls = lock(&self.calls);
+        self.is_paused.store(true, Ordering::SeqCst);
+    }
+
     /// Lets every call end; what is still under way after as long as a call may take.
     pub(super) fn pause(&self) -> Vec<String> {
-        self.is_paused.store(true, Ordering::SeqCst);
+        self.hold();
         let deadline = Instant::now() + CALL_MAX;
         loop {
             let calls = lock(&self.calls);
@@ -123,7 +145,8 @@ fn bytes_of(token: Token) -> usize {
 
 /// One thread, until the end.
 pub(super) fn work(shared: &Arc<Shared>, thread: usize, node: usize, seed: u64) {
-    let mut worker = Worker { shared, thread, node, random: Random::new(seed), client: None };
+    let random = Random::new(seed);
+    let mut worker = Worker { shared, thread, node, random, client: None, deaths: 0 };
     while !shared.is_over.load(Ordering::SeqCst) {
         worker.step();
         let pause_us = worker.random.below(20_000);
@@ -137,18 +160,26 @@ struct Worker<'a> {
     node: usize,
     random: Random,
     client: Option<Client>,
+    /// How often its node had died when it was connected.
+    deaths: u64,
 }
 
 impl Worker<'_> {
     fn step(&mut self) {
         let Some(client) = self.client() else { return };
         let number = self.random.size_below(NAMES);
-        let code = match self.random.below(137) {
+        let code = match self.random.below(142) {
+            137.. => {
+                // What takes the place of an object is put when it has ended.
+                self.delete(&client, number);
+                self.put(&client, number)
+            }
+            80..95 if is_kept_longer(number) && self.random.percent(85) => None,
             100..110 => self.unnamed(&client, "put of objects without names", homed::put),
             110..120 => self.unnamed(&client, "get of an object without a name", homed::get),
             120..125 => self.unnamed(&client, "delete of an object without a name", homed::delete),
             125..131 => self.unnamed(&client, "gather of objects without names", parts::gather),
-            131.. => self.unnamed(&client, "region", parts::region),
+            131..137 => self.unnamed(&client, "region", parts::region),
             0..35 => self.put(&client, number),
             35..55 => self.get(&client, number, None),
             55..80 => {
@@ -165,6 +196,10 @@ impl Worker<'_> {
 
     /// Its client, while the node can be reached.
     fn client(&mut self) -> Option<Client> {
+        let deaths = self.shared.deaths(self.node);
+        if std::mem::replace(&mut self.deaths, deaths) != deaths {
+            self.client = None;
+        }
         if self.client.is_none() {
             let options = lock(&self.shared.nodes).get(self.node)?.clone();
             let what = format!("node {}: connect", self.node);
@@ -178,13 +213,21 @@ impl Worker<'_> {
         let copies = 1 + self.random.below(3) as u8;
         let copies_min = if self.random.percent(50) { copies } else { 0 };
         let certain = if copies_min > 0 { copies } else { copies.div_ceil(2) };
+        let durable = self.random.percent(60);
+        let kind = if durable { "durable put" } else { "put" };
         let (shared, node) = (self.shared, self.node);
-        let what = format!("node {node}: put of @soak:{number}, {copies} copies");
+        let what = format!("node {node}: {kind} of @soak:{number}, {copies} copies");
         let outcome = shared.call(self.thread, what, || {
-            let token = lock(&shared.history).put_begins(number, certain.into());
+            let token = lock(&shared.history).put_begins(number, certain.into(), durable);
             let metadata = token.to_le_bytes().to_vec();
-            let name = Some(name(number));
-            let options = PutOptions { name, metadata, copies, copies_min, ..Default::default() };
+            let options = PutOptions {
+                name: Some(name(number)),
+                metadata,
+                copies,
+                copies_min,
+                durable,
+                ..Default::default()
+            };
             let outcome = client.put(&pattern(token, bytes_of(token)), &options);
             let end = match outcome.as_ref().map_err(Error::code) {
                 Ok(_) => PutEnd::Accepted,
@@ -196,7 +239,7 @@ impl Worker<'_> {
             lock(&shared.history).put_ends(number, token, end);
             outcome.map(drop)
         })?;
-        Some(self.told("put", &outcome))
+        Some(self.told(kind, &outcome))
     }
 
     fn get(
@@ -268,7 +311,7 @@ pub(super) fn look(
                     Ok(token)
                 }
                 Err(wrong) => {
-                    history.findings.insert(format!("@soak:{number}: {wrong}"));
+                    history.findings.insert(format!("torn: @soak:{number}: {wrong}"));
                     Ok(0)
                 }
             }

@@ -1,4 +1,5 @@
-//! The nodes under test: a daemon with its keeper and its pool daemon each, on one machine.
+//! The nodes under test: a daemon with its keeper, its pool daemon and its log each, all on one
+//! machine.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -14,6 +15,9 @@ use crate::node::{is_alive, signal};
 
 /// How many bytes of objects a node holds.
 pub(super) const CAPACITY_BYTES: u64 = 192 << 20;
+
+/// The flags of the log of durable objects. Its segments are small, so that they are collected.
+const LOG: [&str; 4] = ["--durable-segment-bytes", "1m", "--durable-device", "file"];
 
 /// How long a client looks for a daemon that is away.
 const RECONNECT: Duration = Duration::from_secs(5);
@@ -67,6 +71,7 @@ impl Machine {
         let log = File::options().create(true).append(true).open(self.log_path())?;
         command.arg("--socket").arg(self.socket());
         command.arg("--capacity-bytes").arg(CAPACITY_BYTES.to_string());
+        command.args(LOG).arg("--durable-dir").arg(self.folder.path().join("log"));
         command.arg("--node-name").arg(format!("node{}.{}", self.number, self.generation));
         command.arg("--cluster").arg(format!("etcd://{}", self.programs.etcd));
         command.env("PLASMON_POOLD", &self.programs.pool_daemon);
@@ -74,6 +79,11 @@ impl Machine {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         self.daemon = Some(command.spawn().context("starting a daemon")?);
         Ok(())
+    }
+
+    /// Whether it was started, and not killed or stopped since.
+    pub(super) fn is_on(&self) -> bool {
+        self.daemon.is_some()
     }
 
     /// Starts another node in its place after its death.
@@ -116,6 +126,15 @@ impl Machine {
     pub(super) fn connect(&self) -> Result<Client> {
         Client::connect(&self.options(END_WITHIN))
             .with_context(|| format!("connecting to node {}", self.number))
+    }
+
+    /// `kill -9` for its keeper alone, where it has one now.
+    pub(super) fn kill_keeper(&self) -> Result<()> {
+        let keeper = self.connect()?.status()?.keeper_pid;
+        if is_alive(keeper) {
+            signal(keeper, Signal::KILL)?;
+        }
+        Ok(())
     }
 
     /// The process of its pool daemon.

@@ -11,8 +11,10 @@
 //! Clients put names, and objects without names, which the pool accepts later (homed.rs), gather
 //! parts of them, and write regions that become such objects (parts.rs). An object
 //! that was acknowledged is there until it is deleted, unless as many nodes died with their memory
-//! as it had copies. Bytes are never wrong, a name never has two objects, nothing
-//! waits for ever, and no store keeps what no object needs.
+//! as it had copies. A durable one is in the logs of its nodes: it is there although the power of
+//! all went at once (power.rs), unless as many nodes were replaced by others with empty logs, and
+//! after its delete it never comes back from one. Bytes are never wrong, a name never has two
+//! objects, nothing waits for ever, and no store keeps what no object needs.
 
 mod audit;
 mod fault;
@@ -21,6 +23,8 @@ mod homed;
 mod load;
 mod machine;
 mod parts;
+mod power;
+mod verdict;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -36,6 +40,7 @@ use self::audit::{Audit, settles};
 use self::fault::{Fault, Scene, Successor};
 use self::load::{Shared, lock};
 use self::machine::{Machine, Programs};
+use self::verdict::Verdict;
 
 /// Threads with a client each, on every node.
 const CLIENTS: usize = 2;
@@ -67,6 +72,9 @@ pub(crate) struct Plan {
     /// How many nodes; without a number, 3 or 4.
     #[arg(long)]
     nodes: Option<usize>,
+    /// Only faults with these words in their description; for the search for what one causes.
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
     /// Keeps the logs of the nodes in this folder.
     #[arg(long)]
     logs: Option<PathBuf>,
@@ -93,8 +101,10 @@ pub(crate) fn run(plan: &Plan) -> Result<bool> {
     let machines = (0..nodes).map(|number| Machine::start(&programs, number));
     let machines = machines.collect::<Result<Vec<_>>>()?;
     let shared = Arc::new(Shared::default());
+    let only = plan.only.clone();
     let etcd_options = Options::new(vec![programs.etcd.clone()]);
-    let mut pool = Pool { machines, etcd, etcd_options, shared, random, replaced: None };
+    let mut pool =
+        Pool { machines, etcd, etcd_options, shared, random, replaced: None, round: 0, only };
     let begun = Instant::now();
     let outcome = pool.rounds(plan.rounds);
     pool.shared.counts().iter().for_each(|(what, count)| println!("  {count:8} {what}"));
@@ -104,10 +114,12 @@ pub(crate) fn run(plan: &Plan) -> Result<bool> {
     }
     if !is_clean {
         pool.print_logs();
-        outcome.iter().flatten().for_each(|finding| println!("{finding}"));
+        let found = outcome.iter().flatten();
+        found.for_each(|finding| println!("in round {}: {finding}", pool.round));
         println!("again: make soak NAME=cluster ROUNDS={} SEED={seed}", plan.rounds);
     }
-    println!("in {:.1} s:", begun.elapsed().as_secs_f64());
+    let verdict = Verdict::of(outcome.iter().flatten());
+    println!("in {:.1} s, {} rounds: {verdict}", begun.elapsed().as_secs_f64(), pool.round);
     println!("{} passed, {} failed", u8::from(is_clean), u8::from(!is_clean));
     Ok(outcome?.is_empty())
 }
@@ -121,13 +133,17 @@ struct Pool {
     random: Random,
     /// When a node was last replaced.
     replaced: Option<Instant>,
+    /// The round that was begun last.
+    round: u64,
+    /// Words of the faults.
+    only: Vec<String>,
 }
 
 impl Pool {
     /// All rounds, or those to the first that finds something; what was found.
     fn rounds(&mut self, rounds: u64) -> Result<Vec<String>> {
         if let Some(missing) = settles(&self.etcd_options, self.machines.len()) {
-            return Ok(vec![format!("at the begin: {missing}")]);
+            return Ok(vec![missing]);
         }
         let threads = self.start_load();
         let outcome = self.rounds_under_load(rounds);
@@ -142,11 +158,12 @@ impl Pool {
                 return Ok(vec!["a client panicked".to_owned()]);
             }
         }
-        let findings = Audit::new(&self.shared, &self.machines, rounds + 1)?.run(true);
+        let mut findings = Audit::new(&self.shared, &self.machines, rounds + 1)?.run(true);
+        findings.extend(std::mem::take(&mut lock(&self.shared.history).findings));
         for machine in &mut self.machines {
             machine.stop()?;
         }
-        Ok(findings.iter().map(|finding| format!("at the end: {finding}")).collect())
+        Ok(findings)
     }
 
     fn start_load(&mut self) -> Vec<JoinHandle<()>> {
@@ -168,10 +185,12 @@ impl Pool {
 
     fn rounds_under_load(&mut self, rounds: u64) -> Result<Vec<String>> {
         for round in 1..=rounds {
+            self.round = round;
             let begun = Instant::now();
-            let mut faults = fault::draw(&mut self.random, self.machines.len());
+            let nodes = self.machines.len();
+            let mut faults = fault::draw_like(&mut self.random, nodes, &self.only);
             self.spare_the_brake(&mut faults);
-            let text: Vec<_> = faults.iter().map(ToString::to_string).collect();
+            let text = fault::describe(&faults);
             self.shared.resume();
             thread::sleep(Duration::from_millis(200 + self.random.below(800)));
             let shared = self.shared.clone();
@@ -187,12 +206,9 @@ impl Pool {
             }
             findings.extend(std::mem::take(&mut lock(&self.shared.history).findings));
             let (load, all) = (paused.as_secs_f64(), begun.elapsed().as_secs_f64());
-            println!("round {round}: {}: {load:.1} s of {all:.1} s", text.join(", "));
+            println!("round {round}: {text}: {load:.1} s of {all:.1} s");
             if !findings.is_empty() {
-                return Ok(findings
-                    .iter()
-                    .map(|found| format!("round {round}: {found}"))
-                    .collect());
+                return Ok(findings);
             }
         }
         Ok(Vec::new())

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use plasmon_client::{Client, Code, Error, PartsOf, RegionOptions};
 use plasmon_testkit::{Random, pattern};
 
+use super::homed::Content;
 use super::load::{Shared, lock};
 
 /// How long parts are waited for.
@@ -41,12 +42,12 @@ pub(super) fn gather(shared: &Shared, client: &Client, random: &mut Random) -> R
                         piece[..] == data[range.start as usize..range.end as usize]
                     });
                 if !is_right {
-                    findings.push(format!("{id} has wrong bytes in {:?}", wanted.ranges));
+                    findings.push(format!("torn: {id} has wrong bytes in {:?}", wanted.ranges));
                 }
             }
             Err(error) if matches!(error.code(), Code::Absent | Code::Deleted) => {
                 if lock(&shared.homed).is_certain(id, begin) {
-                    findings.push(format!("{id} is {error} in a gather, and was settled"));
+                    findings.push(format!("lost: {id} is {error} in a gather, and was settled"));
                 }
             }
             Err(error) => outcome = Err(error),
@@ -90,7 +91,8 @@ pub(super) fn region(shared: &Shared, client: &Client, random: &mut Random) -> R
         _ => {}
     }
     // What comes of a seal without an answer is not known.
-    lock(&shared.homed).add(at.id, (seed, bytes), copies.into(), false);
+    let content = Content { seed, bytes, copies: copies.into(), is_durable: false };
+    lock(&shared.homed).add(at.id, content, false);
     client.pool_seal(&at.id)?;
     lock(&shared.homed).is_accepted(&at.id);
     Ok(())
