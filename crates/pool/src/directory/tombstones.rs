@@ -16,7 +16,7 @@
 //! forgotten, or a delete was recorded by no other node and its primary is gone. A group that has
 //! its records tells the node so.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use plasmon_cluster::{GroupNo, Map, Slot};
 use plasmon_proto::ObjectId;
@@ -91,8 +91,12 @@ pub(super) fn is_dead(led: &Led, id: &ObjectId, birth: Birth) -> bool {
 /// was left over.
 pub(super) fn take(led: &mut Led, cx: &mut Context<'_>) -> Vec<ObjectId> {
     let mut changed = Vec::new();
-    for ((id, birth), nodes) in std::mem::take(&mut led.tombstones) {
-        if led.record(&id).is_some_and(|record| record.birth != birth) {
+    let tombstones = std::mem::take(&mut led.tombstones);
+    let is_dead = |id: ObjectId, birth: Birth| tombstones.contains_key(&(id, birth));
+    let later: BTreeSet<ObjectId> = hidden_later(led, is_dead).collect();
+    for ((id, birth), nodes) in tombstones {
+        let is_later = later.contains(&id) && led.caches_of(&id).next().is_none();
+        if is_later || led.record(&id).is_some_and(|record| record.birth != birth) {
             for slot in nodes {
                 cx.send(slot, Message::RemoveTombstone { id, birth });
             }
@@ -109,6 +113,16 @@ pub(super) fn take(led: &mut Led, cx: &mut Context<'_>) -> Vec<ObjectId> {
         changed.push(id);
     }
     changed
+}
+
+/// Ids that have copies that no client may see yet, as all that come from a log, and that are not
+/// known to be dead. Where such an id has tombstones they are of objects before.
+fn hidden_later<'a>(
+    led: &'a Led,
+    is_dead: impl Fn(ObjectId, Birth) -> bool + 'a,
+) -> impl Iterator<Item = ObjectId> + 'a {
+    let hidden = led.hidden.iter().map(|((id, _), copy)| (*id, copy.birth));
+    hidden.filter(move |(id, birth)| !is_dead(*id, *birth)).map(|(id, _)| id)
 }
 
 /// The content of a durable object of which only the end is known.

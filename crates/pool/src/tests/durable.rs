@@ -1,10 +1,11 @@
 //! Durable objects: the power of one machine goes, or of all, and what was acknowledged is there.
 
+use plasmon_cluster::Slot;
 use plasmon_proto::ObjectId;
 use plasmon_proto::pool::WantedCopies;
 
 use crate::event::{Event, Fate, Refusal};
-use crate::record::Content;
+use crate::record::{Birth, Content};
 
 use super::history::{Operation, OperationNo};
 use super::store::Outcome;
@@ -85,6 +86,27 @@ pub(super) fn is_read(outcome: &Option<Outcome>) -> bool {
 /// One that any node may make, and one of the first machine.
 pub(super) fn ids(number: u8) -> [ObjectId; 2] {
     [None, Some(0)].map(|home| ObjectId::pooled([number; 12], home))
+}
+
+/// The soak lost an acknowledged object: the log of its node still had the tombstone of an object
+/// before of the same name, and after a loss of all power that was taken for the end of the id.
+#[test]
+fn a_tombstone_that_was_left_over_does_not_end_a_later_object() {
+    for at in 0..3 {
+        let mut world = world(3, 3);
+        for id in ids(1) {
+            assert_eq!(put(&mut world, 0, id, (1, 1)), DONE, "{}", world.trace());
+            let before = Birth { slot: Slot(0), boot: 1, serial: 0 };
+            world.machines[at].store.log.tombstones.insert((id, before));
+        }
+        lose_all(&mut world, &[300, 500, 700]);
+        pass(&mut world, 20_000);
+        for id in ids(1) {
+            assert!((0..5).any(|_| is_read(&get(&mut world, 1, id))), "{}", world.trace());
+        }
+        pass(&mut world, 5_000);
+        assert_eq!(tombstones(&world), 0, "what was left over is removed");
+    }
 }
 
 #[test]
