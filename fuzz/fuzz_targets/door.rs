@@ -337,6 +337,7 @@ fn start() -> Option<World> {
             suspect_ms: 0,
             movers: 1,
             certificates: None,
+            fabric: plasmon_proto::fabric::Choice::Off,
         };
         let node = Pool::start(settings, identity, |inbox| {
             let double = Double::new(inbox, boot);
