@@ -241,7 +241,10 @@ pub(super) fn held(
             work.refused.insert(from);
             record.holders.retain(|slot| *slot != from);
             led.put(cx, id, record);
-            forget_cache(led, &id, from);
+            // What clients of a node see, or is its origin's, stays there when it is not held.
+            if matches!(outcome, HoldOutcome::Absent | HoldOutcome::Withdrawn) {
+                forget_cache(led, &id, from);
+            }
         }
         State::Live if asked => {
             work.refused.insert(from);

@@ -598,7 +598,11 @@ fn seeds_that_found_faults_pass() {
     let plain = Kind::default();
     let drains = Kind { has_drains: true, ..plain };
     let cuts = Kind { has_cuts: true, ..plain };
-    for (kind, seed) in [(drains, 308), (plain, 1920), (plain, 4625), (cuts, 8383), (cuts, 9188)] {
+    let logs = Kind { has_logs: true, ..plain };
+    for (kind, seed) in [(plain, 1920), (plain, 4625), (drains, 308), (cuts, 8383), (cuts, 9188)] {
+        run(seed, kind, 0).unwrap();
+    }
+    for (kind, seed) in [(logs, 10312)] {
         run(seed, kind, 0).unwrap();
     }
 }
