@@ -408,7 +408,9 @@ pub(super) fn advance(led: &mut Led, cx: &mut Context<'_>, id: ObjectId) {
         work.doubt = true;
         work.missing = record.holders.iter().copied().collect();
     }
-    if work.doubt && (work.missing.contains(&origin) || !record.holders.contains(&origin)) {
+    // An origin that lost its store cannot say whether it was refused: its copy is one of many.
+    let has_said = is_there && !work.missing.contains(&origin);
+    if work.doubt && (!has_said || !record.holders.contains(&origin)) {
         led.work.insert(id, work);
         return settle(led, cx, id);
     }
