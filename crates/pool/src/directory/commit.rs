@@ -44,7 +44,7 @@ pub(super) fn received(led: &mut Led, cx: &mut Context<'_>, request: Request) {
         (State::Dead, false) | (State::Withdrawn, _) if !work.is_some_and(|work| work.ended) => {
             CommitOutcome::Waiting
         }
-        (State::Live, true) if is_short(cx, record, work, request) => {
+        (State::Live, true) if is_short(cx, &led.certain(cx, record), work, request) => {
             // It was found again with fewer copies than the origin was promised.
             let Request { copies, copies_min, .. } = request;
             let progress = progress(cx, work);
@@ -483,7 +483,7 @@ pub(super) fn succeed(led: &mut Led, cx: &mut Context<'_>, id: ObjectId) {
     let Some(record) = led.record(&id).cloned() else { return };
     let (birth, content) = (record.birth, record.content);
     let (holders, is_cache) = (record.holders.clone(), counted::is_cache(&record));
-    let is_promised = counted::is_enough(cx, &record, record.copies_min);
+    let is_promised = counted::is_enough(cx, &led.certain(cx, &record), record.copies_min);
     if let Some(work) = led.work.get_mut(&id) {
         work.doubt = false;
     }

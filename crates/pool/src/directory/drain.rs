@@ -51,7 +51,8 @@ pub(super) fn release(led: &mut Led, cx: &mut Context<'_>, id: ObjectId) {
     let stay = counted(cx, &record);
     let mut beyond = led.work.remove(&id).unwrap_or_default().beyond;
     beyond.retain(|slot| !record.holders.contains(slot) && !counts(cx, &record, *slot));
-    let is_enough = counted_live(cx, &record) >= usize::from(record.copies);
+    let certain = led.certain(cx, &record);
+    let is_enough = counted_live(cx, &certain) >= usize::from(record.copies);
     let is_nothing = stay.len() == record.holders.len() && beyond.is_empty();
     if is_nothing || record.state != State::Live {
         return;

@@ -376,6 +376,20 @@ impl Led {
         nodes.all(|(slot, node)| node.state == NodeState::Out || self.surveyed.contains_key(&slot))
     }
 
+    /// The record with those holders alone that have what they are to have for certain. A log that
+    /// was closed when its node got a copy does not have it, also after it was opened again: what
+    /// is in it is known once the node has said so in its current state.
+    pub(super) fn certain(&self, cx: &Context<'_>, record: &Record) -> Record {
+        let mut certain = record.clone();
+        if record.content.durable.is_some() {
+            certain.holders.retain(|slot| {
+                let since = cx.view.map().node(*slot).map(|node| node.since);
+                self.surveyed.get(slot).copied() == since && !self.failed_logs.contains(slot)
+            });
+        }
+        certain
+    }
+
     /// The live nodes that have not said since they got their state which copies they have, and
     /// those that are joining.
     pub(super) fn unsurveyed(&self, cx: &Context<'_>) -> Vec<Slot> {
