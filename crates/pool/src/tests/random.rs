@@ -112,7 +112,11 @@ impl World {
             self.run_until(self.now.after_ms(PLACES_MS), false)?;
             self.check_places()?;
         }
-        self.check_listings()?;
+        if self.check_listings().is_err() {
+            // A copy for which there was no room may have been made just then, and another one let
+            // go.
+            self.check_listings()?;
+        }
         if self.has_drains {
             self.ask_verifications()?;
             self.run_until(self.now.after_ms(VERIFY_MS), false)?;
