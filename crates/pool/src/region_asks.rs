@@ -10,8 +10,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use plasmon_cluster::Slot;
-use plasmon_proto::ObjectId;
 use plasmon_proto::region::{RegionFailure, RegionReply, RegionRequest};
+use plasmon_proto::{Code, ObjectId};
 
 use crate::event::Effect;
 use crate::limits::{REGION_ASKS_MAX, RETRY_MS, UNREACHABLE_MS};
@@ -33,6 +33,8 @@ struct Ask {
     number: Option<u64>,
     home: Slot,
     again: Again,
+    /// Whether it was sent more than once.
+    is_repeated: bool,
     deadline: Mono,
 }
 
@@ -112,7 +114,8 @@ impl RegionAsks {
             RegionRequest::Write { .. } => (Again::Write, deadline),
             other => (Again::Request(other.clone()), cx.now.after_ms(RETRY_MS)),
         };
-        self.asks.insert(question, Ask { number, home, again, deadline });
+        let is_repeated = false;
+        self.asks.insert(question, Ask { number, home, again, is_repeated, deadline });
         self.timers.set(question, at);
         cx.send(home, Message::Region { question, request });
     }
@@ -135,12 +138,19 @@ impl RegionAsks {
 
     fn end(&mut self, cx: &mut Context<'_>, question: QuestionNo, reply: RegionReply) {
         self.timers.clear(question);
-        let Some(Ask { number, again, .. }) = self.asks.remove(&question) else { return };
+        let Some(Ask { number, again, is_repeated, .. }) = self.asks.remove(&question) else {
+            return;
+        };
         match (&again, reply) {
             (Again::Request(RegionRequest::Allocate { id, .. }), RegionReply::Failed(failure)) => {
-                // It may have come through.
                 match failure {
+                    // It may have come through.
                     RegionFailure::Unreachable => self.abandon(cx, *id),
+                    // That it was sent again may reach a home that was started meanwhile and does
+                    // not know that it was refused.
+                    RegionFailure::Refused(code) if is_repeated && code != Code::Exists => {
+                        self.abandon(cx, *id);
+                    }
                     RegionFailure::Lost => _ = self.lost.insert(*id),
                     _ => {}
                 }
@@ -215,7 +225,7 @@ impl RegionAsks {
     }
 
     fn ask_again(&mut self, cx: &mut Context<'_>, home: Slot) {
-        let asked = self.asks.iter().filter(|(_, ask)| ask.home == home);
+        let asked = self.asks.iter_mut().filter(|(_, ask)| ask.home == home);
         for (question, ask) in asked {
             send_again(cx, *question, ask);
         }
@@ -245,13 +255,13 @@ impl RegionAsks {
     /// Asks again, and ends what was not answered in time.
     pub(crate) fn time_passed(&mut self, cx: &mut Context<'_>) {
         while let Some(question) = self.timers.pop(cx.now) {
-            let Some(ask) = self.asks.get(&question) else { continue };
+            let Some(ask) = self.asks.get_mut(&question) else { continue };
             if ask.deadline <= cx.now && ask.number.is_some() {
                 self.end(cx, question, RegionReply::Failed(RegionFailure::Unreachable));
                 continue;
             }
-            self.timers.set(question, cx.now.after_ms(RETRY_MS));
             send_again(cx, question, ask);
+            self.timers.set(question, cx.now.after_ms(RETRY_MS));
         }
     }
 
@@ -265,7 +275,8 @@ fn is_lost(view: &View, home: Slot) -> bool {
     home != view.me() && view.is_out(home)
 }
 
-fn send_again(cx: &mut Context<'_>, question: QuestionNo, ask: &Ask) {
+fn send_again(cx: &mut Context<'_>, question: QuestionNo, ask: &mut Ask) {
+    ask.is_repeated = true;
     if let Again::Request(request) = &ask.again {
         cx.send(ask.home, Message::Region { question, request: request.clone() });
     }

@@ -606,7 +606,7 @@ fn seeds_that_found_faults_pass() {
     for (kind, seed) in [(plain, 1920), (plain, 4625), (drains, 308), (cuts, 8383), (cuts, 9188)] {
         run(seed, kind, 0).unwrap();
     }
-    for (kind, seed) in [(logs, 10312), (logs, 10527), (logs, 20915)] {
+    for (kind, seed) in [(logs, 10312), (logs, 10527), (logs, 20915), (logs, 20586)] {
         run(seed, kind, 0).unwrap();
     }
 }
