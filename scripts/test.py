@@ -6,8 +6,8 @@
     test.py rest             what check leaves
     test.py NAME...          some suites; --list names them
 
-A suite of lane 0 runs alone. The others run two at a time, each lane in its order: tests of
-several processes mostly wait.
+A suite runs alone, unless it says that it runs beside others: of those, two run at a time, and when
+one ends the next begins. Tests of several processes mostly wait.
 
 Each suite writes to target/test-logs/NAME.log; of one that fails what the runner says of its failed
 tests is shown, or else the end of the log. The last line is the sum over all suites: "N passed, N
@@ -27,6 +27,7 @@ import sys
 import threading
 import time
 import uuid
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -59,8 +60,8 @@ class Suite:
     about: str
     command: list[str]
     environment: dict[str, str] = field(default_factory=dict)
-    #: 0: the suite runs alone. 1 or 2: beside the suites of the other lane.
-    lane: int = 0
+    #: Whether another one of those may run at the same time.
+    is_beside: bool = False
 
 
 @dataclass(frozen=True)
@@ -138,13 +139,13 @@ REST = [
             *("test", "-q", "--no-fail-fast", "--workspace"),
             *(*OTHER, *excluded([*NODES, COMMAND]), "--tests"),
         ),
-        lane=1,
+        is_beside=True,
     ),
     Suite(
         "nodes",
         "whole nodes of a pool, killed and cut off, and the same from seeds",
         cargo("test", "-q", "--no-fail-fast", "--workspace", *OTHER, "--test", "nodes"),
-        lane=2,
+        is_beside=True,
     ),
     Suite(
         "command",
@@ -153,7 +154,7 @@ REST = [
             *("test", "-q", "--no-fail-fast", "--workspace", *OTHER),
             *("--bin", "plasmon", "--test", "command"),
         ),
-        lane=2,
+        is_beside=True,
     ),
     Suite(
         "loom",
@@ -164,7 +165,7 @@ REST = [
             "CARGO_TARGET_DIR": "target/loom",
             "CARGO_PROFILE_RELEASE_LTO": "off",
         },
-        lane=2,
+        is_beside=True,
     ),
     # These link libraries that another build, with other features, may be writing just then.
     Suite(
@@ -183,78 +184,84 @@ REST = [
         "the same under AddressSanitizer, with leaks and undefined behaviour",
         ["scripts/sanitize.sh", "address"],
     ),
+    # The longest first, so that the last two end at about the same time.
     Suite(
         "python",
         "the package, plasmon.plasma, the examples, the harnesses",
         python("-m", "pytest", "-q"),
-        lane=1,
+        is_beside=True,
     ),
     Suite(
-        "sim",
-        "daemon, keeper and clients from seeds, and the same twice",
-        ["scripts/sim.sh", "--seeds", "40", "--same", "10"],
-        lane=2,
+        "spark",
+        "Spark's shuffle: the core, a few jobs and faults with 3.5 and 4.3, a pool with 4.3",
+        ["scripts/spark.sh", "test", "-m", "not slow"],
+        is_beside=True,
+    ),
+    Suite(
+        "fuzz",
+        "foreign bytes, for a moment",
+        ["python3", "scripts/fuzz.py", "--quick", "--seconds", "8", "--seed", "1"],
+        is_beside=True,
     ),
     Suite(
         "hdf5",
         "the HDF5 connector with the stock wheels",
         python("scripts/hdf5_tests.py"),
-        lane=1,
+        is_beside=True,
     ),
-    Suite("java", "the reader of objects for Java", ["scripts/test-reader.sh", "java"], lane=2),
     Suite(
-        "spark",
-        "Spark's shuffle: the core, a few jobs and faults with 3.5 and 4.3, a pool with 4.3",
-        ["scripts/spark.sh", "test", "-m", "not slow"],
-        lane=2,
+        "sim",
+        "daemon, keeper and clients from seeds, and the same twice",
+        ["scripts/sim.sh", "--seeds", "40", "--same", "10"],
+        is_beside=True,
     ),
     Suite(
         "cluster",
         "whole nodes of a pool and etcd, killed and stopped at random, for a moment",
         ["scripts/soak.sh", "cluster", "--rounds", "2", "--nodes", "3"],
         {"PROFILE": "dev"},
-        lane=2,
-    ),
-    Suite(
-        "javascript",
-        "the reader of objects for JavaScript",
-        ["scripts/test-reader.sh", "javascript"],
-        lane=2,
-    ),
-    Suite(
-        "pyarrow",
-        "pyarrow 11's own tests of its serialization, over ours",
-        python("scripts/pyarrow_tests.py"),
-        lane=1,
-    ),
-    Suite(
-        "pickle", "CPython's own tests of pickle, over ours", ["scripts/pickle_tests.py"], lane=2
+        is_beside=True,
     ),
     Suite(
         "foreign",
         "pandas' own tests of pickling, over ours; the others are in make test-foreign",
         python("scripts/foreign_tests.py", "--quick"),
-        lane=2,
+        is_beside=True,
+    ),
+    Suite(
+        "pyarrow",
+        "pyarrow 11's own tests of its serialization, over ours",
+        python("scripts/pyarrow_tests.py"),
+        is_beside=True,
+    ),
+    Suite(
+        "java", "the reader of objects for Java", ["scripts/test-reader.sh", "java"], is_beside=True
+    ),
+    Suite(
+        "javascript",
+        "the reader of objects for JavaScript",
+        ["scripts/test-reader.sh", "javascript"],
+        is_beside=True,
     ),
     Suite(
         "soak",
         "processes killed at random, for a moment",
         ["scripts/soak.sh", "kill", "--rounds", "60"],
         {"PROFILE": "dev"},
-        lane=2,
+        is_beside=True,
     ),
     Suite(
         "log",
         "durable objects and processes killed at any moment, for a moment",
         ["scripts/soak.sh", "log", "--rounds", "20"],
         {"PROFILE": "dev"},
-        lane=2,
+        is_beside=True,
     ),
     Suite(
-        "fuzz",
-        "foreign bytes, for a moment",
-        ["python3", "scripts/fuzz.py", "--quick", "--seconds", "8", "--seed", "1"],
-        lane=2,
+        "pickle",
+        "CPython's own tests of pickle, over ours",
+        ["scripts/pickle_tests.py"],
+        is_beside=True,
     ),
 ]
 
@@ -385,15 +392,16 @@ class Report:
         self.total = Counts()
         self.failures: list[str] = []
         self._begun, self._all = 0, len(suites)
-        #: Two lanes do not print into each other's lines.
+        #: Two suites do not print into each other's lines.
         self._printing = threading.Lock()
 
-    def follow(self, suites: list[Suite]) -> None:
-        """Runs the suites, one after the other."""
-        for suite in suites:
-            if STOPPED.is_set():
-                return
+    def follow(self, suites: deque[Suite]) -> None:
+        """Runs the suites, one after the other, and takes each out of the queue."""
+        while not STOPPED.is_set():
             with self._printing:
+                if not suites:
+                    return
+                suite = suites.popleft()
                 self._begun += 1
                 place = f"{self._begun:2}/{self._all}"
                 print(f"[{place}] {suite.name:<10} {suite.about} ...", flush=True)
@@ -416,13 +424,13 @@ def run_all(suites: list[Suite]) -> int:
     """Runs suites with two lines for each; the exit code."""
     LOGS.mkdir(parents=True, exist_ok=True)
     report = Report(suites)
-    for alone, several in itertools.groupby(suites, lambda suite: suite.lane == 0):
-        group = list(several)
-        lanes = [group] if alone else [[s for s in group if s.lane == lane] for lane in (1, 2)]
-        with ThreadPoolExecutor(len(lanes)) as threads:
+    for is_beside, several in itertools.groupby(suites, lambda suite: suite.is_beside):
+        queue = deque(several)
+        runners = 2 if is_beside else 1
+        with ThreadPoolExecutor(runners) as threads:
             try:
-                for lane in [threads.submit(report.follow, lane) for lane in lanes]:
-                    lane.result()
+                for runner in [threads.submit(report.follow, queue) for _ in range(runners)]:
+                    runner.result()
             except KeyboardInterrupt:
                 stop()
                 raise
