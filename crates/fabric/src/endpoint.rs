@@ -18,6 +18,7 @@ use crate::error::Error;
 use crate::objects::Remote;
 use crate::queue::Write;
 use crate::shared::{Shared, Sink, Turn};
+use crate::sources::{COPIED_BYTES_MAX, SourceCounts};
 use crate::window::{Grant, Window};
 
 /// How long the thread looks again and again before it waits: on a machine with fewer processors
@@ -148,7 +149,38 @@ impl Endpoint {
         let address = window.base.wrapping_add(offset);
         let to = Remote { peer: peer.0, address, key: window.key };
         // The source is not touched while it is kept, so the bytes stay where they are.
-        self.shared.write(Write { token, start, bytes: length, to, keep: Box::new(source) })
+        let keep = Box::new(source);
+        self.shared.write(Write { token, start, bytes: length, to, keep, lent: None })
+    }
+
+    /// Has writes from the memory that `memory` gives go without a copy, where the provider sends
+    /// from registered memory alone; `None` where that makes no difference, or cannot be.
+    ///
+    /// The memory is registered when it is first written from, and stays so while the value lives
+    /// and writes from it are under way, unless too much else is written from: then, and where it
+    /// cannot be registered, writes are as they would be without. The source is kept as long.
+    pub fn hold_source<S: ?Sized + Send + Sync + 'static>(
+        &self,
+        source: &Arc<S>,
+        memory: impl for<'a> FnOnce(&'a S) -> &'a [u8],
+    ) -> Option<SourceMemory> {
+        // `efa` opens all that it registers to reads and writes from elsewhere.
+        let is_for_reads = self.shared.provider == Provider::Verbs;
+        if !is_for_reads || !self.shared.traits.has(crate::abi::FI_MR_LOCAL) {
+            return None;
+        }
+        let bytes = memory(source.as_ref());
+        if bytes.len() <= COPIED_BYTES_MAX {
+            return None;
+        }
+        let memory = (bytes.as_ptr(), bytes.len());
+        let number = self.shared.hold(memory, Arc::new(source.clone()));
+        Some(SourceMemory { shared: self.shared.clone(), number })
+    }
+
+    /// How much of the memory of sources was registered.
+    pub fn source_counts(&self) -> SourceCounts {
+        self.shared.source_counts()
     }
 
     /// Closes the endpoint: writes fail, and after that nothing is written into its windows, which
@@ -156,6 +188,25 @@ impl Endpoint {
     /// process has to end to be rid of them.
     pub fn close(&self) -> Result<(), Error> {
         self.shared.close()
+    }
+}
+
+/// Memory of a source that is registered while it is written from; see
+/// [`hold_source`](Endpoint::hold_source).
+pub struct SourceMemory {
+    shared: Arc<Shared>,
+    number: u64,
+}
+
+impl std::fmt::Debug for SourceMemory {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SourceMemory").field("number", &self.number).finish_non_exhaustive()
+    }
+}
+
+impl Drop for SourceMemory {
+    fn drop(&mut self) {
+        self.shared.release(self.number);
     }
 }
 

@@ -13,7 +13,7 @@
 //! * `abi`, `library`: libfabric's interface, declared here and found at run time. A program with
 //!   this crate is built without its headers and starts without it ([`installed`]).
 //! * `found`, `object`, `objects`: its objects. `shared`, `queue`: what an endpoint and its thread
-//!   do with them.
+//!   do with them. `sources`: what a provider wants registered of the memory that is sent from.
 //! * [`Endpoint`]: opens windows, writes into those of others. [`Window`]: memory that may be
 //!   written.
 //! * [`open`]: the endpoints that a node is to have ([`Choice`]), each tested.
@@ -71,10 +71,11 @@ mod objects;
 mod open;
 mod queue;
 mod shared;
+mod sources;
 mod version;
 mod window;
 
-pub use endpoint::{Endpoint, Peer, Place};
+pub use endpoint::{Endpoint, Peer, Place, SourceMemory};
 pub use environment::{ENVIRONMENT, prepare};
 pub use error::{Error, PEERS_MAX, WRITES_MAX};
 pub use exit::end_process;
@@ -84,6 +85,7 @@ pub use open::{Opened, open};
 pub use plasmon_proto::fabric::{BadChoice, Choice, Provider};
 pub use queue::Completion;
 pub use shared::Sink;
+pub use sources::SourceCounts;
 pub use version::Version;
 pub use window::{Grant, Window};
 

@@ -18,6 +18,7 @@ use crate::abi::FI_MR_LOCAL;
 use crate::error::{Error, WRITES_MAX};
 use crate::found::Traits;
 use crate::objects::Remote;
+use crate::sources::{Keep, Lent};
 
 /// Bytes of a piece at most: one operation is to be over soon enough for others to have their turn.
 pub(crate) const PIECE_BYTES_MAX: usize = 8 << 20;
@@ -34,11 +35,6 @@ pub struct Completion {
     pub result: Result<(), Error>,
 }
 
-/// What keeps the memory of a write.
-pub(crate) trait Keep: Send + Sync {}
-
-impl<T: Send + Sync> Keep for T {}
-
 /// Something to be written.
 pub(crate) struct Write {
     pub(crate) token: u64,
@@ -47,6 +43,14 @@ pub(crate) struct Write {
     pub(crate) to: Remote,
     /// Held for the memory at `start`.
     pub(crate) keep: Box<dyn Keep>,
+    /// The registration that the memory is in.
+    pub(crate) lent: Option<Lent>,
+}
+
+/// A write that is over. What it has is let go when no lock is held.
+pub(crate) struct Ended {
+    pub(crate) write: Write,
+    pub(crate) result: Result<(), Error>,
 }
 
 struct UnderWay {
@@ -144,11 +148,8 @@ impl Queue {
 
     /// The next operation to be begun, which is known from now on; `None` when there is none, when
     /// as many are under way as may be, or while another thread begins one: that looks again.
-    pub(crate) fn next(&mut self, traits: &Traits, done: &mut Vec<Completion>) -> Option<Posting> {
+    pub(crate) fn next(&mut self, traits: &Traits, done: &mut Vec<Ended>) -> Option<Posting> {
         self.is_new = false;
-        let is_bounced = traits.has(FI_MR_LOCAL);
-        let limit = if is_bounced { BOUNCE_BYTES } else { PIECE_BYTES_MAX };
-        let limit = limit.min(traits.operation_bytes_max).max(1);
         while !self.is_posting && self.pieces.len() < traits.operations_max {
             let number = *self.unposted.front()?;
             let under_way = self.writes.get_mut(&number)?;
@@ -159,9 +160,12 @@ impl Queue {
                 self.finish(number, done);
                 continue;
             }
-            let bytes = (write.bytes - posted).min(limit);
+            let is_bounced = traits.has(FI_MR_LOCAL) && write.lent.is_none();
+            let limit = if is_bounced { BOUNCE_BYTES } else { PIECE_BYTES_MAX };
+            let bytes = (write.bytes - posted).min(limit.min(traits.operation_bytes_max).max(1));
             let mut from = write.start.wrapping_add(posted);
-            let (mut description, mut bounce) = (ptr::null_mut(), None);
+            let mut description = write.lent.map_or(ptr::null_mut(), |lent| lent.description);
+            let mut bounce = None;
             if is_bounced {
                 let free = self.free_bounces.pop()?;
                 let Bounce { start, description: of_bounce } = self.bounces[free];
@@ -211,7 +215,7 @@ impl Queue {
         &mut self,
         context: *mut c_void,
         result: Result<(), Error>,
-        done: &mut Vec<Completion>,
+        done: &mut Vec<Ended>,
     ) {
         // Of an operation that this side does not know there is nothing to end.
         let Some(piece) = self.pieces.remove(&context.addr()) else { return };
@@ -233,20 +237,19 @@ impl Queue {
         }
     }
 
-    fn finish(&mut self, number: u64, done: &mut Vec<Completion>) {
+    fn finish(&mut self, number: u64, done: &mut Vec<Ended>) {
         let is_over = |under_way: &UnderWay| !under_way.is_queued && under_way.pieces == 0;
         if !self.writes.get(&number).is_some_and(is_over) {
             return;
         }
         if let Some(UnderWay { write, error, .. }) = self.writes.remove(&number) {
-            drop(write.keep);
-            done.push(Completion { token: write.token, result: error.map_or(Ok(()), Err) });
+            done.push(Ended { write, result: error.map_or(Ok(()), Err) });
         }
     }
 
     /// Completions cannot be read any more: everything fails, and what is under way is kept until
     /// the endpoint is closed.
-    pub(crate) fn break_off(&mut self, error: &Error, done: &mut Vec<Completion>) {
+    pub(crate) fn break_off(&mut self, error: &Error, done: &mut Vec<Ended>) {
         self.broken.get_or_insert_with(|| error.clone());
         for number in std::mem::take(&mut self.unposted) {
             if let Some(under_way) = self.writes.get_mut(&number) {
@@ -259,7 +262,7 @@ impl Queue {
 
     /// The endpoint is closed: every write has ended. Where it could not be closed, the provider
     /// may still use what the writes have, and that is given up.
-    pub(crate) fn end(&mut self, is_closed: bool, done: &mut Vec<Completion>) {
+    pub(crate) fn end(&mut self, is_closed: bool, done: &mut Vec<Ended>) {
         self.is_over = true;
         self.unposted.clear();
         for piece in std::mem::take(&mut self.pieces).into_values() {
@@ -268,12 +271,11 @@ impl Queue {
                 drop(unsafe { Box::from_raw(piece.context) });
             }
         }
-        for UnderWay { write, error, .. } in std::mem::take(&mut self.writes).into_values() {
+        for UnderWay { mut write, error, .. } in std::mem::take(&mut self.writes).into_values() {
             if !is_closed {
-                std::mem::forget(write.keep);
+                std::mem::forget(std::mem::replace(&mut write.keep, Box::new(())));
             }
-            let result = Err(error.unwrap_or(Error::Closed));
-            done.push(Completion { token: write.token, result });
+            done.push(Ended { write, result: Err(error.unwrap_or(Error::Closed)) });
         }
         for bounce in std::mem::take(&mut self.bounces) {
             if is_closed {

@@ -28,7 +28,8 @@ use crate::found::{Found, Traits};
 use crate::library::{keeping_signals, library};
 use crate::object::Object;
 use crate::objects::{Objects, Read};
-use crate::queue::{BOUNCE_BYTES, Bounce, Completion, Posting, Queue, Write};
+use crate::queue::{BOUNCE_BYTES, Bounce, Completion, Ended, Posting, Queue, Write};
+use crate::sources::{Gone, Keep, Lending, Lent, Place, Region, SourceCounts, Sources};
 
 /// Bounces of an endpoint whose provider sends from registered memory alone.
 const BOUNCES: usize = 16;
@@ -86,6 +87,7 @@ pub(crate) struct Shared {
     registrations: Mutex<Registrations>,
     peers: Mutex<BTreeMap<Vec<u8>, u64>>,
     queue: Mutex<Queue>,
+    sources: Mutex<Sources>,
     /// Something is to be done, or the endpoint is over.
     work: Condvar,
     sink: Sink,
@@ -117,6 +119,7 @@ impl Shared {
             registrations: Mutex::default(),
             peers: Mutex::default(),
             queue: Mutex::default(),
+            sources: Mutex::default(),
             work: Condvar::new(),
             sink,
         };
@@ -234,14 +237,81 @@ impl Shared {
             // Another thread closes it, and may not be done.
             return self.close();
         }
+        self.unregister(&[number])
+    }
+
+    /// Closes registrations. After an error memory of theirs may still be registered.
+    fn unregister(&self, numbers: &[u64]) -> Result<(), Error> {
         let state = self.state();
         match &*state {
             State::Open(_) => {
-                let region = lock(&self.registrations).by_number.remove(&number);
-                region.map_or(Ok(()), Object::close)
+                let mut closed = Ok(());
+                for number in numbers {
+                    let region = lock(&self.registrations).by_number.remove(number);
+                    // Each of them is closed, also after an error.
+                    closed = closed.and(region.map_or(Ok(()), Object::close));
+                }
+                closed
             }
             State::Closed => Ok(()),
             State::Broken => Err(Error::Closed),
+        }
+    }
+
+    /// Memory from which will be written, to be registered when it is.
+    pub(crate) fn hold(&self, memory: (*const u8, usize), keep: Arc<dyn Keep>) -> u64 {
+        lock(&self.sources).hold(memory, keep)
+    }
+
+    /// Nothing more will be written from there by one of those that said so.
+    pub(crate) fn release(&self, source: u64) {
+        let gone = lock(&self.sources).release(source);
+        self.let_go(gone);
+    }
+
+    /// What became of the memory from which is written.
+    pub(crate) fn source_counts(&self) -> SourceCounts {
+        lock(&self.sources).counts()
+    }
+
+    /// The registration of the memory of a write, which is made if there is none yet.
+    fn lend(&self, write: &Write) -> Option<Lent> {
+        if !self.traits.has(FI_MR_LOCAL) {
+            return None;
+        }
+        let lending = lock(&self.sources).lend(write.start, write.bytes);
+        match lending {
+            Lending::Copied => None,
+            Lending::Lent(lent) => Some(lent),
+            Lending::Register(place, (start, bytes), gone) => {
+                self.let_go(gone);
+                // SAFETY: with this access the memory is only read. The sources keep it until they
+                // say that the registration is to be closed; the end of the endpoint closes it too.
+                let registered = unsafe { self.register((start.cast_mut(), bytes), FI_WRITE) };
+                let region = registered.ok().map(|registered| Region {
+                    number: registered.number,
+                    description: registered.description,
+                });
+                let lent = lock(&self.sources).registered(place, region);
+                if lent.is_none() {
+                    self.end_lent(place);
+                }
+                lent
+            }
+        }
+    }
+
+    fn end_lent(&self, place: Place) {
+        let gone = lock(&self.sources).end(place);
+        self.let_go(gone);
+    }
+
+    /// Closes registrations of a source, then lets go of its memory. What cannot be closed is kept.
+    fn let_go(&self, gone: Option<Gone>) {
+        if let Some(Gone { regions, keep }) = gone
+            && self.unregister(&regions).is_err()
+        {
+            std::mem::forget(keep);
         }
     }
 
@@ -271,23 +341,32 @@ impl Shared {
     }
 
     /// Begins a write, or puts it into the queue.
-    pub(crate) fn write(&self, write: Write) -> Result<(), Error> {
+    pub(crate) fn write(&self, mut write: Write) -> Result<(), Error> {
+        write.lent = self.lend(&write);
+        let lent = write.lent;
         let mut done = Vec::new();
-        {
-            let state = self.state();
-            let State::Open(objects) = &*state else { return Err(Error::Closed) };
-            lock(&self.queue).put(write)?;
-            if self.provider != Provider::Shm {
-                self.pump(objects, &mut done);
-            }
+        let begun = self.begin(write, &mut done);
+        match (&begun, lent) {
+            (Ok(()), _) => self.work.notify_all(),
+            (Err(_), Some(lent)) => self.end_lent(lent.place),
+            (Err(_), None) => {}
         }
-        self.work.notify_all();
         self.tell(done);
+        begun
+    }
+
+    fn begin(&self, write: Write, done: &mut Vec<Ended>) -> Result<(), Error> {
+        let state = self.state();
+        let State::Open(objects) = &*state else { return Err(Error::Closed) };
+        lock(&self.queue).put(write)?;
+        if self.provider != Provider::Shm {
+            self.pump(objects, done);
+        }
         Ok(())
     }
 
     /// Gives the provider what it takes now.
-    fn pump(&self, objects: &Objects, done: &mut Vec<Completion>) {
+    fn pump(&self, objects: &Objects, done: &mut Vec<Ended>) {
         loop {
             let next = lock(&self.queue).next(&self.traits, done);
             let Some(posting) = next else { return };
@@ -302,8 +381,15 @@ impl Shared {
         }
     }
 
-    fn tell(&self, done: Vec<Completion>) {
-        done.into_iter().for_each(|completion| (self.sink)(completion));
+    /// Lets go of what ended, and tells of it.
+    fn tell(&self, done: Vec<Ended>) {
+        for Ended { write: Write { token, keep, lent, .. }, result } in done {
+            if let Some(lent) = lent {
+                self.end_lent(lent.place);
+            }
+            drop(keep);
+            (self.sink)(Completion { token, result });
+        }
     }
 
     /// Looks at the completions once, waiting for one for so many milliseconds where that can be.
@@ -314,7 +400,7 @@ impl Shared {
         turn
     }
 
-    fn look(&self, wait_ms: Option<i32>, done: &mut Vec<Completion>) -> Turn {
+    fn look(&self, wait_ms: Option<i32>, done: &mut Vec<Ended>) -> Turn {
         if lock(&self.queue).is_over {
             return Turn::Over;
         }
@@ -378,7 +464,7 @@ impl Shared {
         lock(&self.queue).is_over = true;
         self.work.notify_all();
         let mut done = Vec::new();
-        let closed = {
+        let (closed, sources) = {
             let mut state = self.state_mut()?;
             let before = std::mem::replace(&mut *state, State::Closed);
             let closed = match before {
@@ -390,8 +476,12 @@ impl Shared {
                 *state = State::Broken;
             }
             lock(&self.queue).end(closed.is_ok(), &mut done);
-            closed
+            (closed, lock(&self.sources).take_all())
         };
+        match &closed {
+            Ok(()) => drop(sources),
+            Err(_) => std::mem::forget(sources),
+        }
         self.tell(done);
         closed
     }

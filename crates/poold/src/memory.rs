@@ -11,6 +11,12 @@ pub trait Source: Send + Sync {
     /// So many bytes from there on, of one segment; none if they are not all there.
     fn part(&self, offset: u64, bytes: usize) -> &[u8];
 
+    /// What of its bytes lies in memory in one piece, for as long as it lives; none if they are not
+    /// to be read from there again and again.
+    fn memory(&self) -> &[u8] {
+        self.part(0, usize::try_from(self.bytes()).unwrap_or(usize::MAX))
+    }
+
     /// Puts so many bytes from there on together, where they do not lie in one piece; whether they
     /// are all there.
     fn gather(&self, _offset: u64, _bytes: usize, _into: &mut Vec<u8>) -> bool {

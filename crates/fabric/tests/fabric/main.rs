@@ -9,6 +9,7 @@
 
 mod child;
 mod processes;
+mod sources;
 mod windows;
 
 use std::net::IpAddr;

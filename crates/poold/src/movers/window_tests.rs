@@ -153,6 +153,9 @@ fn large_content_is_written_into_its_place() {
                     zero.fabric.written_bytes() - before == expected
                 });
             }
+            let endpoint = zero.fabric.common(&one.fabric.endpoints()).unwrap();
+            assert_eq!(endpoint.source_counts().registered > 0, provider == "verbs");
+            until("sources are let go", || endpoint.source_counts().open == 0);
         }
     });
 }

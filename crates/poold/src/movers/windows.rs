@@ -14,7 +14,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use plasmon_fabric::{Completion, Endpoint, Grant, Peer, Place};
+use plasmon_fabric::{Completion, Endpoint, Grant, Peer, Place, SourceMemory};
 use plasmon_net::note::{Endpoints, Note, TransferWindow};
 use plasmon_net::segment::Segment;
 use plasmon_pool::message::TransferNo;
@@ -81,6 +81,8 @@ enum State {
 
 struct Writing {
     endpoint: Arc<Endpoint>,
+    /// Registered while it is written from, where the endpoint wants that.
+    _memory: Option<SourceMemory>,
     peer: Peer,
     grant: Grant,
     under_way: BTreeMap<u64, Segment>,
@@ -187,8 +189,10 @@ impl Windows {
             tracing::debug!("a window of a peer cannot be written: {error}");
         });
         let Ok(peer) = peer else { return false };
+        let memory = endpoint.hold_source(&windowed.serve.source, |source| source.memory());
         windowed.state = State::Writing(Writing {
             endpoint,
+            _memory: memory,
             peer,
             grant: Grant { base, key, bytes },
             under_way: BTreeMap::new(),

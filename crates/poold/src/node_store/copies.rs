@@ -68,6 +68,10 @@ impl Source for PinnedCopy {
         self.end_offset + self.end.len() as u64
     }
 
+    fn memory(&self) -> &[u8] {
+        &self.view.content()[..self.end_offset as usize]
+    }
+
     fn part(&self, offset: u64, bytes: usize) -> &[u8] {
         let (of, start) = match offset.checked_sub(self.end_offset) {
             Some(start) => (self.end.as_slice(), start),

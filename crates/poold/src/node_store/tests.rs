@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use plasmon_pool::Birth;
 use plasmon_proto::Code;
 use plasmon_proto::frame::{decode_request, encode_reply};
+use plasmon_proto::limits::SEGMENT_BYTES;
 use plasmon_proto::message::{
     Access, ExtentId, Failure, Hello, IndexTable, MissingClaims, Placement, Reply, Request,
     SpillFile, Welcome,
@@ -20,6 +21,7 @@ use plasmon_shm::memfd::Memfd;
 use plasmon_shm::socket::Listener;
 use plasmon_shm::writer::WriteExtent;
 use plasmon_shm::{ChannelDaemon, Connection, HashKey, SlotImage};
+use plasmon_testkit::pattern;
 
 use super::*;
 
@@ -90,7 +92,7 @@ struct ShownStore {
 }
 
 const EXTENT: ExtentId = ExtentId::new(3, 9);
-const EXTENT_BYTES: u64 = 8192;
+const EXTENT_BYTES: u64 = 4 << 20;
 const HERE: Slot = Slot(4);
 const STORE: u64 = 9;
 
@@ -226,6 +228,23 @@ fn a_copy_that_the_store_shows_is_opened_without_a_question() {
     assert_eq!(data_of(opened, 2, 6), b"second");
     assert_eq!(daemon.channel.pins_count(), 0);
     assert_eq!(daemon.hear_now(), None, "nothing was asked");
+}
+
+/// What is read again and again from where it lies ends with the last whole segment: after it comes
+/// what is sent from elsewhere, with other attributes than those in the extent.
+#[test]
+fn the_memory_of_a_copy_is_that_of_its_whole_segments() {
+    let (mut daemon, mut store) = ShownStore::new();
+    let segments = 2 * SEGMENT_BYTES as usize;
+    let data = pattern(5, segments + 100);
+    daemon.show(1, 11, &data);
+    store.open(1, &pooled(1), born(11));
+    daemon.pass_extent();
+    let event = next_event(&mut store);
+    let Some(StoreEvent::Opened(1, Some(source))) = event else { panic!("{event:?}") };
+    assert!(source.memory() == &data[..segments]);
+    assert_eq!(source.memory().as_ptr(), source.part(0, 1).as_ptr());
+    assert!(source.part(segments as u64, 100) == &data[segments..]);
 }
 
 #[test]
