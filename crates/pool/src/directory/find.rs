@@ -21,7 +21,8 @@ pub(super) fn received(
     question: QuestionNo,
     watch: bool,
 ) {
-    let Some(answer) = answer(led, cx, from, &id) else { return };
+    let damaged = || damaged(led, cx, &id).filter(|_| !watch);
+    let Some(answer) = answer(led, cx, from, &id).or_else(damaged) else { return };
     match answer {
         Answer::Absent if watch => {
             led.watchers.entry(id).or_default().insert(from, question);
@@ -97,6 +98,16 @@ fn place(led: &Led, cx: &Context<'_>, id: &ObjectId) -> Option<Place> {
     }
     let found = Found { birth, content, copies, copies_min, holders, caches };
     Some(Place { standing, found: Some(found), primary })
+}
+
+/// An object of which all copies that are reached are damaged exists and can be deleted, and a put
+/// of its id is refused; its bytes come from nowhere.
+fn damaged(led: &Led, cx: &Context<'_>, id: &ObjectId) -> Option<Answer> {
+    let record = led.record(id).filter(|record| record.state == State::Live)?;
+    let is_there = |slot: &Slot| led.is_damaged(id, *slot) && cx.view.is_live(*slot);
+    let (birth, content, sources, keeps) = (record.birth, record.content, Vec::new(), false);
+    let is_damaged = record.holders.iter().any(is_there);
+    is_damaged.then_some(Answer::Found { birth, content, sources, keeps })
 }
 
 fn answer(led: &Led, cx: &Context<'_>, from: Slot, id: &ObjectId) -> Option<Answer> {

@@ -60,7 +60,7 @@ impl Node {
                 if let Some(number) = number.filter(|_| takes_long) {
                     self.out.tell(Told::Found { id, number });
                 }
-                if let Some(class) = seek {
+                if let Some(class) = seek.filter(|_| !sources.is_empty()) {
                     let (visible, hold, parts) = (true, false, None);
                     let wish = Wish { id, birth, content, class, sources, visible, hold, parts };
                     self.found(now, wish);
