@@ -75,3 +75,47 @@ impl Held {
         waiting.flat_map(|waiting| waiting.notices).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use plasmon_proto::Name;
+
+    use super::*;
+
+    /// What happened to the object that was made as the first, second, ... of its name.
+    fn notice(serial: u64, is_born: bool) -> PoolNotice {
+        let name = Name::new("@ns", "x").unwrap();
+        let birth = Birth { slot: Slot(1), boot: 1, serial };
+        PoolNotice { id: name.id(), birth, name, data_bytes: 0, metadata_bytes: 0, is_born }
+    }
+
+    fn held() -> Held {
+        let mut held = Held::default();
+        held.begin(QuestionNo(5), notice(1, false));
+        assert!(held.add(notice(2, true)).is_empty(), "it came after the end");
+        held
+    }
+
+    #[test]
+    fn a_birth_comes_before_its_end_and_before_what_was_told_of_the_id_since() {
+        let mut held = held();
+        let told = [notice(1, true), notice(1, false), notice(2, true)];
+        assert_eq!(held.add(notice(1, true)), told);
+        assert!(held.is_empty());
+        assert_eq!(held.add(notice(2, false)), [notice(2, false)], "nothing of it waits");
+    }
+
+    #[test]
+    fn an_end_without_a_birth_is_told_once_its_node_has_answered_or_will_not() {
+        let told = [notice(1, false), notice(2, true)];
+        let mut answered = held();
+        assert!(answered.answered(Slot(2), QuestionNo(9)).is_empty(), "another node");
+        assert!(answered.answered(Slot(1), QuestionNo(4)).is_empty(), "an earlier question");
+        assert_eq!(answered.answered(Slot(1), QuestionNo(6)), told);
+        let mut given_up = held();
+        assert!(given_up.give_up(|slot| slot == Slot(1)).is_empty());
+        assert_eq!(given_up.awaited(), BTreeSet::from([Slot(1)]));
+        assert_eq!(given_up.give_up(|_| false), told);
+        assert!(given_up.is_empty() && answered.is_empty());
+    }
+}

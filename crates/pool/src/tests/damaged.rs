@@ -8,8 +8,9 @@ use plasmon_proto::pool_checksum::{CopyFault, CopyRepair};
 use crate::event::{Call, Event};
 use crate::record::{Birth, Content};
 
-use super::durable::{DONE, get, ids, is_read, logs, pass, put, world, world_of};
+use super::durable::{DONE, delete, get, ids, is_read, logs, pass, put, world, world_of};
 use super::history::Operation;
+use super::store::Outcome;
 use super::world::World;
 
 /// How long a comparison may take.
@@ -67,6 +68,24 @@ fn a_damaged_copy_is_made_again_from_one_that_is_right() {
             assert!(is_read(&get(&mut world, at, id)), "{}", world.trace());
         }
         assert_eq!(verify(&mut world), (0, 0, 0));
+    }
+}
+
+/// Questions of nodes without a copy were not answered where there is no copy to have, so a delete
+/// did not learn what to delete.
+#[test]
+fn an_object_of_which_all_copies_are_damaged_is_deleted_by_a_node_without_a_copy() {
+    for at in 0..3 {
+        let mut world = world(3, 3);
+        let [id, _] = ids(1);
+        assert_eq!(put(&mut world, at, id, (1, 1)), DONE, "{}", world.trace());
+        let holder = logs(&world, id)[0];
+        damage(&mut world, holder, id);
+        pass(&mut world, 2_000);
+        let deleted = delete(&mut world, (holder + 1) % 3, id);
+        assert_eq!(deleted, Some(Outcome::Deleted), "{}", world.trace());
+        pass(&mut world, 2_000);
+        assert_eq!(logs(&world, id), [], "{}", world.trace());
     }
 }
 

@@ -56,7 +56,7 @@ pub(super) fn get(world: &mut World, at: usize, id: ObjectId) -> Option<Outcome>
     outcome(world, no)
 }
 
-fn delete(world: &mut World, at: usize, id: ObjectId) -> Option<Outcome> {
+pub(super) fn delete(world: &mut World, at: usize, id: ObjectId) -> Option<Outcome> {
     let no = world.begin(at, Operation::Delete { id }).unwrap();
     pass(world, 1_000);
     outcome(world, no)
