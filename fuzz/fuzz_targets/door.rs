@@ -347,8 +347,9 @@ fn start() -> Option<World> {
         });
         nodes.push(node.expect("the node starts"));
     }
+    // What one node has read of the pool, the other may not have read yet.
     let deadline = Instant::now() + TIMEOUT;
-    while nodes[1].asker().pool().status().nodes_live < 2 {
+    while nodes.iter().any(|node| node.asker().pool().status().nodes_live < 2) {
         assert!(Instant::now() < deadline, "the nodes do not find each other");
         thread::park_timeout(Duration::from_millis(5));
     }

@@ -107,10 +107,10 @@ def test_a_suite_that_fails_without_a_count_fails(
     assert SCRIPT.run_all([silent]) == 0
 
 
-def test_the_two_lanes_run_side_by_side_and_each_in_its_order(
+def test_two_suites_run_side_by_side_and_the_next_begins_when_one_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Two suites that wait for each other both pass; those of one lane would never."""
+    """Two suites that wait for each other both pass; a third waits for a place, the last for it."""
     monkeypatch.setattr(SCRIPT, "LOGS", tmp_path)
     meet = (
         "import os, sys, time; own, other = sys.argv[1:]; open(own, 'w').close()\n"
@@ -118,15 +118,20 @@ def test_the_two_lanes_run_side_by_side_and_each_in_its_order(
         "while not os.path.exists(other) and time.monotonic() < end: time.sleep(0.01)\n"
         "sys.exit(not os.path.exists(other))"
     )
-    a, b = str(tmp_path / "a"), str(tmp_path / "b")
-    needs_both = f"import os; raise SystemExit(not os.path.exists({a!r}))"
+    follow = "import os, sys; before, own = sys.argv[1:]; os.stat(before); open(own, 'w').close()"
+    a, b, c, d = (str(tmp_path / name) for name in "abcd")
+
+    def suite(name: str, *program: str, is_beside: bool) -> object:
+        command = [sys.executable, "-c", *program]
+        return SCRIPT.Suite(name, "one of four", command, is_beside=is_beside)
+
     suites = [
-        SCRIPT.Suite("first", "meets the second", [sys.executable, "-c", meet, a, b], lane=1),
-        SCRIPT.Suite("second", "meets the first", [sys.executable, "-c", meet, b, a], lane=2),
-        SCRIPT.Suite("third", "after the first", [sys.executable, "-c", needs_both], lane=1),
-        SCRIPT.Suite("last", "alone", [sys.executable, "-c", needs_both]),
+        suite("first", meet, a, b, is_beside=True),
+        suite("second", meet, b, a, is_beside=True),
+        suite("third", follow, a, c, is_beside=True),
+        suite("last", follow, c, d, is_beside=False),
     ]
     assert SCRIPT.run_all(suites) == 0
     said = capsys.readouterr().out
     assert said.splitlines()[-1] == "4 passed, 0 failed"
-    assert said.index("third ") < said.index("[ 4/4] last")
+    assert said.index(" ok ") < said.index("[ 3/4] third") < said.index("[ 4/4] last")
