@@ -13,7 +13,8 @@ use crate::abi::{
     FI_SOURCE, FI_THREAD_SAFE, FI_TRANSMIT_COMPLETE, FI_WRITE, Info, version,
 };
 use crate::error::Error;
-use crate::library::{Library, keeping_signals};
+use crate::library::Library;
+use crate::signals::keeping_signals;
 
 /// Entries of a completion queue. More operations than that are never under way.
 pub(crate) const COMPLETIONS: usize = 256;

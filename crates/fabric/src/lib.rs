@@ -14,6 +14,7 @@
 //!   this crate is built without its headers and starts without it ([`installed`]).
 //! * `found`, `object`, `objects`: its objects. `shared`, `queue`: what an endpoint and its thread
 //!   do with them. `sources`: what a provider wants registered of the memory that is sent from.
+//! * `signals`: how they are handled stays as it was.
 //! * [`Endpoint`]: opens windows, writes into those of others. [`Window`]: memory that may be
 //!   written.
 //! * [`open`]: the endpoints that a node is to have ([`Choice`]), each tested.
@@ -71,6 +72,7 @@ mod objects;
 mod open;
 mod queue;
 mod shared;
+mod signals;
 mod sources;
 mod version;
 mod window;

@@ -9,6 +9,7 @@ use std::sync::OnceLock;
 
 use crate::abi::{FabricAttr, FidFabric, Info, version};
 use crate::error::Error;
+use crate::signals::keeping_signals;
 use crate::version::Version;
 
 /// The name by which all versions with this ABI are found.
@@ -122,37 +123,6 @@ fn symbol(handle: *mut c_void, name: &CStr) -> Result<*mut c_void, Error> {
     // SAFETY: the handle is that of an open library, the name a C string.
     let found = unsafe { libc::dlsym(handle, name.as_ptr()) };
     if found.is_null() { Err(Error::NoLibrary { reason: loader_error() }) } else { Ok(found) }
-}
-
-/// The signals whose handlers libraries that come with providers replace.
-const SIGNALS: [c_int; 9] = [
-    libc::SIGHUP,
-    libc::SIGINT,
-    libc::SIGQUIT,
-    libc::SIGILL,
-    libc::SIGABRT,
-    libc::SIGBUS,
-    libc::SIGFPE,
-    libc::SIGSEGV,
-    libc::SIGTERM,
-];
-
-/// Does something, after which signals are handled as before: initializers of some providers have
-/// them print a backtrace, or end the process in their own way.
-pub(crate) fn keeping_signals<T>(act: impl FnOnce() -> T) -> T {
-    let handlers = SIGNALS.map(|signal| {
-        let mut handler = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
-        // SAFETY: without another handler the call writes the one that is set.
-        let read = unsafe { libc::sigaction(signal, std::ptr::null(), handler.as_mut_ptr()) };
-        // SAFETY: zeros are a value of this structure, too.
-        (read == 0).then(|| (signal, unsafe { handler.assume_init() }))
-    });
-    let result = act();
-    for (signal, handler) in handlers.into_iter().flatten() {
-        // SAFETY: the handler is one that was set in this process before.
-        unsafe { libc::sigaction(signal, &raw const handler, std::ptr::null_mut()) };
-    }
-    result
 }
 
 /// What the loader says of the last call that failed.

@@ -25,10 +25,11 @@ use crate::abi::{FI_MR_LOCAL, FI_MR_PROV_KEY, FI_MR_VIRT_ADDR, FI_REMOTE_WRITE, 
 use crate::environment;
 use crate::error::{Error, PEERS_MAX};
 use crate::found::{Found, Traits};
-use crate::library::{keeping_signals, library};
+use crate::library::library;
 use crate::object::Object;
 use crate::objects::{Objects, Read};
 use crate::queue::{BOUNCE_BYTES, Bounce, Completion, Ended, Posting, Queue, Write};
+use crate::signals::keeping_signals;
 use crate::sources::{Gone, Keep, Lending, Lent, Place, Region, SourceCounts, Sources};
 
 /// Bounces of an endpoint whose provider sends from registered memory alone.
