@@ -8,9 +8,8 @@
 //! Files are read by a thread of their own: the core waits for no disk. Connections that are up go
 //! on with what they began with, unless their peer's certificate is revoked by then (`links`).
 
-use std::fs::{self, File};
-use std::io::{self, Read};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -23,9 +22,6 @@ use plasmon_net::tls::{Credentials, Pem, date};
 
 /// So often the files are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-
-/// The most bytes of a file.
-const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// From so many seconds before its end on a certificate is spoken of, once a day.
 const SOON_SECONDS: u64 = 30 * DAY_SECONDS;
@@ -229,7 +225,8 @@ impl Files {
     fn read(&self, cluster: &str, node: &str) -> Result<Credentials, Error> {
         let now = now_seconds();
         let certificate = self.content("pool_tls_cert", &self.certificate)?;
-        let key = self.content("pool_tls_key", &self.key)?;
+        let key = plasmon_secrets::read_secret(&self.key, "key");
+        let key = key.map_err(|error| self.error("pool_tls_key", error))?;
         let authority = self.content("pool_tls_ca", &self.authority)?;
         let revoked = self.revoked.as_ref().map(|file| self.content("pool_tls_crl", file));
         let revoked = revoked.transpose()?;
@@ -248,18 +245,7 @@ impl Files {
     }
 
     fn content(&self, setting: &'static str, path: &Path) -> Result<Vec<u8>, Error> {
-        let read = || -> io::Result<(u32, Vec<u8>)> {
-            let file = File::open(path)?;
-            let mode = file.metadata()?.permissions().mode();
-            let mut content = Vec::new();
-            file.take(FILE_BYTES_MAX).read_to_end(&mut content)?;
-            Ok((mode, content))
-        };
-        let (mode, content) = read().map_err(|error| self.error(setting, error))?;
-        if setting == "pool_tls_key" && mode & 0o077 != 0 {
-            return Err(self.error(setting, "other users may read the key: chmod 600 it"));
-        }
-        Ok(content)
+        plasmon_secrets::read(path).map_err(|error| self.error(setting, error))
     }
 
     fn error(&self, setting: &'static str, why: impl ToString) -> Error {
@@ -275,6 +261,8 @@ impl Files {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use plasmon_certs::{Folder, Node, Subject};
     use plasmon_net::tls::uri_of;
     use plasmon_testkit::until;

@@ -13,7 +13,6 @@
 use std::ffi::OsString;
 use std::io::{self, Read};
 use std::net::{SocketAddr, UdpSocket};
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -379,17 +378,8 @@ fn token(arguments: &Arguments, etcd: &Options) -> Result<Token, Error> {
 /// The secret in a file that no other user can read.
 fn token_of(path: &Path) -> Result<Token, Error> {
     let wrong = |reason: String| Error::Token { path: path.to_owned(), reason };
-    let read = || {
-        let mut file = std::fs::File::open(path)?;
-        let mode = file.metadata()?.permissions().mode();
-        let mut secret = Vec::new();
-        file.read_to_end(&mut secret)?;
-        Ok::<_, io::Error>((mode, secret))
-    };
-    let (mode, secret) = read().map_err(|error| wrong(error.to_string()))?;
-    if mode & 0o077 != 0 {
-        return Err(wrong("other users can read the secret: chmod 600 it".to_owned()));
-    }
+    let secret = plasmon_secrets::read_secret(path, "secret");
+    let secret = secret.map_err(|error| wrong(error.to_string()))?;
     let bytes = secret.len();
     let reason = || wrong(format!("a secret has 16 to 1024 bytes, found {bytes}"));
     Token::new(secret.trim_ascii_end()).ok_or_else(reason)

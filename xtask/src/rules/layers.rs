@@ -38,12 +38,13 @@ const PLACES: &[Place] = &[
     place("crates/spill", &["plasmon-proto"]),
     place("crates/log", &["plasmon-proto", "plasmon-shm", "plasmon-spill"]),
     Place { pure: true, ..place("crates/cluster", &["plasmon-proto"]) },
+    place("crates/secrets", &[]),
     place("crates/certs", &[]),
     // In its tests.
     place("crates/net", &["plasmon-certs"]),
     place("crates/fabric", &["plasmon-proto"]),
-    // In its tests.
-    place("crates/etcd", &["plasmon-certs"]),
+    // The certificates in its tests.
+    place("crates/etcd", &["plasmon-secrets", "plasmon-certs"]),
     place("crates/membership", &["plasmon-proto", "plasmon-cluster", "plasmon-etcd"]),
     Place { pure: true, ..place("crates/pool", &["plasmon-proto", "plasmon-cluster"]) },
     place(
@@ -52,6 +53,7 @@ const PLACES: &[Place] = &[
             "plasmon-proto",
             "plasmon-shm",
             "plasmon-cluster",
+            "plasmon-secrets",
             "plasmon-certs",
             "plasmon-net",
             "plasmon-fabric",
@@ -73,6 +75,7 @@ const PLACES: &[Place] = &[
         "crates/daemon",
         &[
             "plasmon-proto",
+            "plasmon-secrets",
             "plasmon-shm",
             "plasmon-store",
             "plasmon-spill",

@@ -11,6 +11,7 @@
 mod bad_start;
 pub mod config;
 mod durable;
+mod files;
 pub mod flags;
 mod names;
 mod pool;

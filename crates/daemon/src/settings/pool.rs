@@ -3,7 +3,6 @@
 
 use std::fs;
 use std::net::SocketAddr;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use plasmon_proto::ClusterAddress;
@@ -16,10 +15,8 @@ use plasmon_proto::limits::{
 use plasmon_proto::settings::Settings;
 
 use super::bad_start::BadStart;
-use super::tls::{Given, Tls, check_files};
-
-/// The bits of a mode that let the group and others do anything.
-const OTHERS: u32 = 0o077;
+use super::files;
+use super::tls::{Given, Tls};
 
 /// Bytes of the file of a secret, of which white space at the end is no part of the secret.
 const TOKEN_FILE_BYTES_MAX: u64 = 2 * TOKEN_BYTES_MAX;
@@ -84,15 +81,13 @@ impl Pool {
     pub(crate) fn check_files(&self) -> Result<(), BadStart> {
         self.tls.as_ref().map_or(Ok(()), Tls::check)?;
         let CertificateFiles { authority, certificate, key } = &self.etcd;
-        check_files(&[
+        files::check(&[
             ("pool_etcd_ca", authority.as_deref()),
             ("pool_etcd_cert", certificate.as_deref()),
             ("pool_etcd_key", key.as_deref()),
         ])?;
         let Some(file) = &self.token_file else { return Ok(()) };
-        token_problem(file).map_or(Ok(()), |problem| {
-            Err(wrong("pool_token_file", format!("{} {problem}", file.display())))
-        })
+        check_token(file).map_err(|problem| files::wrong("pool_token_file", file, &problem))
     }
 }
 
@@ -231,36 +226,16 @@ fn fabric(text: &str) -> Result<Choice, BadStart> {
     text.parse().map_err(|bad: BadChoice| wrong("pool_fabric", bad.to_string()))
 }
 
-/// What is wrong with the file of a secret.
-fn token_problem(file: &Path) -> Option<String> {
-    let problem = |error: std::io::Error| format!("cannot be read: {error}");
-    let found = match fs::metadata(file) {
-        Ok(found) => found,
-        Err(error) => return Some(problem(error)),
-    };
-    if !found.is_file() {
-        return Some("is not a file".to_owned());
-    }
-    let mode = found.permissions().mode();
-    if mode & OTHERS != 0 {
-        let mode = mode & 0o777;
-        return Some(format!("has mode {mode:04o}, so other users may use it: chmod 600"));
-    }
-    let own = rustix::process::geteuid().as_raw();
-    if found.uid() != own {
-        return Some(format!("belongs to user {}, not to this one, {own}", found.uid()));
-    }
+/// Checks the file of a secret; what is wrong with it.
+fn check_token(file: &Path) -> Result<(), String> {
+    let found = files::look(file, true)?;
     if found.len() > TOKEN_FILE_BYTES_MAX {
-        return Some(secret_sizes(found.len()));
+        return Err(secret_sizes(found.len()));
     }
-    match fs::read(file) {
-        Ok(bytes) => {
-            let bytes = bytes.trim_ascii_end().len() as u64;
-            let fits = (TOKEN_BYTES_MIN..=TOKEN_BYTES_MAX).contains(&bytes);
-            (!fits).then(|| secret_sizes(bytes))
-        }
-        Err(error) => Some(problem(error)),
-    }
+    let content = fs::read(file).map_err(|error| files::unreadable(&error))?;
+    let bytes = content.trim_ascii_end().len() as u64;
+    let fits = (TOKEN_BYTES_MIN..=TOKEN_BYTES_MAX).contains(&bytes);
+    if fits { Ok(()) } else { Err(secret_sizes(bytes)) }
 }
 
 fn secret_sizes(found: u64) -> String {

@@ -1,14 +1,10 @@
 //! The settings of a node's certificates. What is in the files is read by the pool daemon; here it
 //! is checked that they are there.
 
-use std::fs::File;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::bad_start::BadStart;
-
-/// The bits of a mode that let the group and others do anything.
-const OTHERS: u32 = 0o077;
+use super::files;
 
 /// What a certificate is of no use without.
 const TOGETHER: &str = "pool_tls_cert, pool_tls_key and pool_tls_ca are set together";
@@ -62,7 +58,7 @@ impl Tls {
     /// Checks that the files can be read, and that the key is for its owner alone.
     pub(super) fn check(&self) -> Result<(), BadStart> {
         let Self { certificate, key, authority, revoked, .. } = self;
-        check_files(&[
+        files::check(&[
             ("pool_tls_cert", Some(certificate)),
             ("pool_tls_key", Some(key)),
             ("pool_tls_ca", Some(authority)),
@@ -71,38 +67,6 @@ impl Tls {
     }
 }
 
-/// Checks that the files of these settings can be read, and that keys are for their owner alone.
-pub(super) fn check_files(files: &[(&'static str, Option<&Path>)]) -> Result<(), BadStart> {
-    for (setting, file) in files {
-        let Some(file) = file else { continue };
-        if let Some(problem) = problem(file, setting.ends_with("_key")) {
-            return Err(wrong(setting, format!("{} {problem}", file.display())));
-        }
-    }
-    Ok(())
-}
-
 fn wrong(key: &'static str, what: String) -> BadStart {
     BadStart::Value { key, what }
-}
-
-/// What is wrong with a file.
-fn problem(file: &Path, is_secret: bool) -> Option<String> {
-    let found = match File::open(file).and_then(|file| file.metadata()) {
-        Ok(found) => found,
-        Err(error) => return Some(format!("cannot be read: {error}")),
-    };
-    if !found.is_file() {
-        return Some("is not a file".to_owned());
-    }
-    let mode = found.permissions().mode();
-    if is_secret && mode & OTHERS != 0 {
-        let mode = mode & 0o777;
-        return Some(format!("has mode {mode:04o}, so other users may use it: chmod 600"));
-    }
-    let own = rustix::process::geteuid().as_raw();
-    if is_secret && found.uid() != own {
-        return Some(format!("belongs to user {}, not to this one, {own}", found.uid()));
-    }
-    None
 }

@@ -1,8 +1,5 @@
 //! The files that connections are encrypted with, in PEM.
 
-use std::fs::File;
-use std::io::{self, Read};
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
@@ -16,12 +13,6 @@ use rustls::{ClientConfig, RootCertStore};
 
 use super::fault::Fault;
 use super::settings::{OwnCertificate, Tls};
-
-/// The most bytes of a file.
-const FILE_BYTES_MAX: u64 = 1 << 20;
-
-/// The bits of a mode that let the group and others do anything.
-const OTHERS: u32 = 0o077;
 
 impl Tls {
     /// Reads the files.
@@ -62,7 +53,7 @@ impl Tls {
 
     fn revocation_lists(&self) -> Result<Vec<CertificateRevocationListDer<'static>>, Fault> {
         let Some(path) = &self.revoked else { return Ok(Vec::new()) };
-        let content = content(path, false)?;
+        let content = content(path)?;
         all(path, "list (X509 CRL)", CertificateRevocationListDer::pem_slice_iter(&content))
     }
 }
@@ -74,12 +65,14 @@ fn provider() -> Arc<CryptoProvider> {
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Fault> {
-    let content = content(path, false)?;
+    let content = content(path)?;
     all(path, "certificate", CertificateDer::pem_slice_iter(&content))
 }
 
 fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, Fault> {
-    PrivateKeyDer::from_pem_slice(&content(path, true)?)
+    let content = plasmon_secrets::read_secret(path, "key");
+    let content = content.map_err(|error| Fault::file(path, error))?;
+    PrivateKeyDer::from_pem_slice(&content)
         .map_err(|error| Fault::file(path, pem_problem("private key", &error)))
 }
 
@@ -104,17 +97,6 @@ fn pem_problem(what: &str, error: &pem::Error) -> String {
     }
 }
 
-fn content(path: &Path, is_secret: bool) -> Result<Vec<u8>, Fault> {
-    let read = || -> io::Result<(u32, Vec<u8>)> {
-        let file = File::open(path)?;
-        let mode = file.metadata()?.permissions().mode();
-        let mut content = Vec::new();
-        file.take(FILE_BYTES_MAX).read_to_end(&mut content)?;
-        Ok((mode, content))
-    };
-    let (mode, content) = read().map_err(|error| Fault::file(path, error))?;
-    if is_secret && mode & OTHERS != 0 {
-        return Err(Fault::file(path, "other users may read the key: chmod 600 it"));
-    }
-    Ok(content)
+fn content(path: &Path) -> Result<Vec<u8>, Fault> {
+    plasmon_secrets::read(path).map_err(|error| Fault::file(path, error))
 }
