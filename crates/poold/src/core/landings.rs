@@ -234,7 +234,7 @@ mod tests {
 
     use super::*;
     use crate::memory::Landing as Memory;
-    use crate::movers::{Done, DoneSink};
+    use crate::movers::{Done, DoneSink, lane_of};
 
     const ID: ObjectId = ObjectId::pooled([1; 12], None);
 
@@ -255,7 +255,7 @@ mod tests {
     }
 
     fn accepted(transfer: TransferNo, slot: u16) -> Accepted {
-        Accepted { transfer, lane: (Slot(slot), Movers::lane_of(transfer)), segments: 1 }
+        Accepted { transfer, lane: (Slot(slot), lane_of(transfer)), segments: 1 }
     }
 
     /// Memory is in one place at a time: what comes next waits for it.

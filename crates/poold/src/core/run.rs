@@ -34,7 +34,7 @@ use crate::fabric::Fabric;
 use crate::links::Links;
 use crate::loader::Loader;
 use crate::membership::{self, Membership};
-use crate::movers::{Done, Movers};
+use crate::movers::{Done, Movers, lane_of};
 use crate::poll::{Poll, Waker};
 use crate::repeats::Repeats;
 use crate::store::{LandingRequest, SealOptions, Store, StoreEvent};
@@ -493,7 +493,7 @@ impl Core {
                 self.store.land(LandingRequest { ticket, id, birth, content });
             }
             Effect::Accept { transfer, ticket, source, segments } => {
-                let lane = (source, Movers::lane_of(transfer));
+                let lane = (source, lane_of(transfer));
                 let accepted = Accepted { transfer, lane, segments };
                 self.landings.accept(ticket, accepted, &self.movers);
             }

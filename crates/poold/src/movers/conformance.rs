@@ -210,7 +210,7 @@ fn damaged_content_is_seen_and_the_lane_goes_on(pair: &mut Pair) {
 fn memory_that_is_not_here_is_waited_for(pair: &mut Pair) {
     let (transfer, bytes) = (pair.transfer(), 3 * SEGMENT);
     let content = pattern(6, bytes);
-    pair.nodes[1].movers.expect((Slot(0), Movers::lane_of(transfer)), transfer);
+    pair.nodes[1].movers.expect((Slot(0), lane_of(transfer)), transfer);
     pair.serve(0, transfer, Arc::new(Bytes(content.clone())), bytes);
     pair.accept(1, transfer, bytes);
     pair.has_arrived(1, transfer, &content);

@@ -6,11 +6,16 @@ use plasmon_cluster::Slot;
 use plasmon_pool::message::{SegmentRange, TransferNo};
 
 use crate::fabric::News;
-use crate::links::LaneStream;
+use crate::links::{BULK_LANES, LaneStream};
 use crate::memory::{BoxedLanding, SharedSource};
 
 /// A lane by its peer and its number.
 pub(crate) type LaneId = (Slot, u8);
+
+/// The lane of a transfer with a peer.
+pub(crate) fn lane_of(transfer: TransferNo) -> u8 {
+    (transfer.0 % u64::from(BULK_LANES)) as u8
+}
 
 /// What a mover is to do.
 pub(super) enum Job {

@@ -1,9 +1,11 @@
 //! Movers of two nodes over real sockets.
 
 use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use plasmon_net::segment::{SEGMENT_BYTES_MAX, Segment};
@@ -175,7 +177,7 @@ pub(super) fn accept(end: &End, peer: Slot, transfer: TransferNo, bytes: usize) 
 
 pub(super) fn accept_into(end: &End, peer: Slot, transfer: TransferNo, mut memory: BoxedLanding) {
     let segments = all(memory.bytes().len())[0].count;
-    let lane = (peer, Movers::lane_of(transfer));
+    let lane = (peer, lane_of(transfer));
     end.movers.accept(Receive { lane, transfer, segments, memory });
 }
 
@@ -184,7 +186,7 @@ pub(super) fn accept_into(end: &End, peer: Slot, transfer: TransferNo, mut memor
 pub(super) fn refuse(end: &End, peer: Slot, transfer: TransferNo) -> BoxedLanding {
     let is_refused = !end.whole.borrow().contains_key(&transfer);
     if is_refused {
-        end.movers.refuse((peer, Movers::lane_of(transfer)), transfer);
+        end.movers.refuse((peer, lane_of(transfer)), transfer);
     }
     loop {
         if let Some(memory) = end.whole.borrow_mut().remove(&transfer) {
@@ -339,7 +341,7 @@ fn a_transfer_waits_for_its_memory_and_one_that_was_refused_is_passed_over() {
     let memory = refuse(&one, Slot(0), first);
     serve(&zero, Slot(1), first, Arc::new(Bytes(pattern(4, segment))), all(segment));
     // The next one has no memory yet: its lane stands still, and nothing is lost.
-    one.movers.expect((Slot(0), Movers::lane_of(second)), second);
+    one.movers.expect((Slot(0), lane_of(second)), second);
     serve(&zero, Slot(1), second, Arc::new(Bytes(pattern(5, segment))), all(segment));
     let mut done = std::iter::from_fn(|| one.done.recv_timeout(Duration::from_millis(50)).ok());
     assert!(done.all(|done| matches!(done, Done::Moving(_))), "neither transfer has memory");

@@ -2,11 +2,12 @@
 //! the provider, does not go on.
 
 use std::cell::Cell;
+use std::collections::BTreeSet;
 use std::sync::atomic::AtomicUsize;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use plasmon_fabric::Choice;
-use plasmon_net::note::{Endpoints, TransferWindow};
+use plasmon_fabric::{Choice, Endpoint};
+use plasmon_net::note::{Endpoints, Note, TransferWindow};
 use plasmon_net::segment::{SEGMENT_BYTES_MAX, Segment};
 use plasmon_net::tcp::TcpListener;
 use plasmon_net::transport::{Destination, Destinations, Received};
@@ -16,6 +17,7 @@ use plasmon_testkit::{TEST_TIMEOUT, pattern, until};
 use super::tests::{
     Bytes, Damaged, End, Memory, accept, accept_into, all, connect, connection, refuse, serve,
 };
+use super::windows::WINDOW_BYTES_MIN;
 use super::*;
 use crate::memory::SharedSource;
 
@@ -172,7 +174,7 @@ fn content_is_written_into_memory_that_comes_after_it_was_asked_for() {
         until("content is written into memory that comes later", || {
             let (transfer, before) = (TransferNo(next), zero.fabric.written_bytes());
             next += 1;
-            one.end.movers.expect((Slot(0), Movers::lane_of(transfer)), transfer);
+            one.end.movers.expect((Slot(0), lane_of(transfer)), transfer);
             serve(&zero.end, Slot(1), transfer, source.clone(), all(content.len()));
             accept(&one.end, Slot(0), transfer, content.len());
             assert!(one.has_got(Slot(0), transfer, &content), "{provider}");
@@ -180,7 +182,7 @@ fn content_is_written_into_memory_that_comes_after_it_was_asked_for() {
         });
         // Memory that comes late is not waited for.
         let (transfer, before) = (TransferNo(next), zero.fabric.written_bytes());
-        one.end.movers.expect((Slot(0), Movers::lane_of(transfer)), transfer);
+        one.end.movers.expect((Slot(0), lane_of(transfer)), transfer);
         serve(&zero.end, Slot(1), transfer, source, all(content.len()));
         let end = Instant::now() + Duration::from_millis(200);
         let left = || end.saturating_duration_since(Instant::now());
@@ -285,7 +287,7 @@ impl Hostile {
     fn new(node: &Node, transfer: TransferNo, endpoints: Endpoints) -> Self {
         let listener = TcpListener::bind(([127, 0, 0, 1], 0).into()).unwrap();
         let (near, far) = connection(&listener);
-        node.end.movers.add((Slot(0), Movers::lane_of(transfer)), 1, far);
+        node.end.movers.add((Slot(0), lane_of(transfer)), 1, far);
         let mut hostile = Self { lane: FramedBulk::new(near) };
         hostile.say(&Note::Endpoints(endpoints));
         hostile
