@@ -1,4 +1,5 @@
-//! The loop of the core: events go to the node, and its effects are carried out.
+//! The loop of the core: what it hears from connections, the store, etcd and other threads becomes
+//! events of the node. What the node wants done then is in `run/effects.rs`.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -20,9 +21,9 @@ use super::checksums::Checksums;
 use super::early::Early;
 use super::gathers::Gathers;
 use super::inbox::Incoming;
-use super::landings::{Accepted, Ending, Landings};
+use super::landings::Landings;
 use super::listings::Listings;
-use super::openings::{Openings, Wanted};
+use super::openings::Openings;
 use super::peers::Peers;
 use super::reads::Reads;
 use super::regions::Regions;
@@ -34,15 +35,16 @@ use crate::fabric::Fabric;
 use crate::links::Links;
 use crate::loader::Loader;
 use crate::membership::{self, Membership};
-use crate::movers::{Done, Movers, lane_of};
+use crate::movers::{Done, Movers};
 use crate::poll::{Poll, Waker};
 use crate::repeats::Repeats;
-use crate::store::{LandingRequest, SealOptions, Store, StoreEvent};
+use crate::store::{Store, StoreEvent};
 
 mod adoptions;
 mod answers;
 mod beginning;
 mod checksums;
+mod effects;
 mod encryption;
 mod fabric;
 mod landed;
@@ -464,84 +466,5 @@ impl Core {
             self.step(Event::Lease(until));
         }
         self.newest.take().map_or(Ok(()), |map| self.map(map))
-    }
-
-    /// Gives the node an event, and carries out what follows.
-    fn step(&mut self, event: Event) {
-        let Some(running) = &mut self.running else { return };
-        let mut effects = std::mem::take(&mut self.effects);
-        tracing::trace!(?event, "to the node");
-        running.node.step(Mono(now_us()), event, &mut effects);
-        effects.iter().for_each(|effect| tracing::trace!(?effect, "from the node"));
-        for effect in effects.drain(..) {
-            self.carry_out(effect);
-        }
-        self.effects = effects;
-    }
-
-    fn carry_out(&mut self, effect: Effect) {
-        let Some(effect) = self.backlog.keep(effect) else { return };
-        match effect {
-            Effect::Send { to, envelope } => {
-                if let Some(running) = &mut self.running {
-                    running.links.send(to, envelope, Duration::from_micros(now_us()));
-                }
-            }
-            Effect::Tell(told) => self.store.tell(told),
-            Effect::Land { ticket, id, birth, content } => {
-                self.landings.ask(ticket, id);
-                self.store.land(LandingRequest { ticket, id, birth, content });
-            }
-            Effect::Accept { transfer, ticket, source, segments } => {
-                let lane = (source, lane_of(transfer));
-                let accepted = Accepted { transfer, lane, segments };
-                self.landings.accept(ticket, accepted, &self.movers);
-            }
-            Effect::Refuse(transfer) => self.landings.refuse(transfer, &self.movers),
-            Effect::Seal { ticket, visible, keep } => {
-                self.end_landing(ticket, Ending::Seal(SealOptions { visible, keep }));
-            }
-            Effect::Abandon(ticket) => self.end_landing(ticket, Ending::Abandon),
-            Effect::Serve { peer, transfer, id, birth, spans, ranges } => {
-                let of = (peer, transfer);
-                self.open((id, birth), of, spans, Wanted::Segments(ranges));
-            }
-            Effect::Fetch { peer, transfer, id, birth, spans } => {
-                self.open((id, birth), (peer, transfer), spans, Wanted::Whole);
-            }
-            Effect::Fill { ticket, bytes } => self.landings.fill(ticket, &bytes.0),
-            Effect::EndServe { peer, transfer } => {
-                self.openings.end(peer, transfer);
-                self.assemblies.end((peer, transfer));
-                self.movers.end_serve(peer, transfer);
-            }
-            Effect::ListHere { peer, question, query } => {
-                let number = self.listings.begin(peer, question);
-                self.store.list(number, query);
-            }
-            Effect::ReadCopies { peer, question, parts } => {
-                self.read_copies((peer, question), parts);
-            }
-            Effect::Demote(ids) => self.store.demote(ids),
-            Effect::Describe { number, id, birth } => self.store.describe(number, &id, birth),
-            Effect::Allocate { .. }
-            | Effect::WriteRegion { .. }
-            | Effect::SealRegion(_)
-            | Effect::EndRegion(_)
-            | Effect::Region { .. } => self.region_effect(effect),
-            Effect::Gather { peer, transfer, parts } => self.serve_parts((peer, transfer), parts),
-            Effect::Report { group, since } => self.membership.report(group, since),
-            Effect::ReportDrains(reports) => self.membership.report_drains(reports),
-            Effect::Place { .. }
-            | Effect::Listed { .. }
-            | Effect::Verified { .. }
-            | Effect::Checksummed { .. }
-            | Effect::Subscribed { .. }
-            | Effect::Notice(_)
-            | Effect::NoticesLost
-            | Effect::Read { .. }
-            | Effect::GatherLanded { .. }
-            | Effect::Gathered { .. } => self.answer(effect),
-        }
     }
 }
