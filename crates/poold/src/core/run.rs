@@ -45,15 +45,13 @@ mod answers;
 mod beginning;
 mod checksums;
 mod effects;
-mod encryption;
-mod fabric;
 mod landed;
-mod log;
 mod openings;
 mod parts;
 mod peers;
 mod questions;
 mod regions;
+mod reports;
 
 /// The number of the waker in the poll.
 pub(super) const WAKER: u64 = 0;
