@@ -173,8 +173,8 @@ pub use plasmon_proto::object::{
 pub use plasmon_proto::participation::Participation;
 pub use plasmon_proto::pool::Slot;
 pub use plasmon_proto::pool_admin::{
-    DrainLeft, NodeState, ObjectPlace, ObjectRecord, PoolNode, PoolStatus, Standing, Verification,
-    VerifiedNode,
+    ObjectPlace, ObjectRecord, Standing, Verification, VerifiedNode,
 };
+pub use plasmon_proto::pool_status::{DrainLeft, NodeState, PoolNode, PoolStatus};
 pub use plasmon_proto::region::{Address, BadAddress};
 pub use plasmon_proto::{Code, Name, ObjectId};

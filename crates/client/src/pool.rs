@@ -7,9 +7,8 @@ use std::time::Duration;
 
 use plasmon_proto::limits::REQUEST_IDS_MAX;
 use plasmon_proto::participation::Participation;
-use plasmon_proto::pool_admin::{
-    ObjectPlace, PoolNode, PoolStatus, Reply, Request, Verification, socket_of,
-};
+use plasmon_proto::pool_admin::{ObjectPlace, Reply, Request, Verification, socket_of};
+use plasmon_proto::pool_status::{PoolNode, PoolStatus};
 use plasmon_proto::{Code, ObjectId, frame};
 use plasmon_shm::deadline::Deadline;
 use plasmon_shm::edge;

@@ -15,8 +15,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use plasmon_proto::pool::{Birth, Slot};
-use plasmon_proto::pool_admin::{NodeState, PoolNode, Reply, Request};
+use plasmon_proto::pool_admin::{Reply, Request};
 use plasmon_proto::pool_checksum::{ChecksumPage, ChecksumQuery, CopyChecksum};
+use plasmon_proto::pool_status::{NodeState, PoolNode};
 use plasmon_proto::{Code, Name, ObjectId};
 use plasmon_shm::deadline::Deadline;
 use plasmon_shm::edge;

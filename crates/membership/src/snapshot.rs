@@ -7,7 +7,7 @@ use plasmon_cluster::drain::{Progress, progress};
 use plasmon_cluster::map::Group;
 use plasmon_cluster::{Map, Node, NodeLog, NodeState, NodeUuid, Reach, Slot};
 use plasmon_etcd::{Client, Error};
-use plasmon_proto::pool_admin::{
+use plasmon_proto::pool_status::{
     self, DrainLeft, NodeEncryption, NodeFabric, PoolNode, PoolStatus, RefusedNode, UNREACHED_MAX,
     WAITED_FOR_MAX,
 };
@@ -151,10 +151,10 @@ impl Snapshot {
     }
 
     /// The same, for people: a draining node may be drained.
-    fn shown_state(&self, slot: Slot, node: &Node) -> pool_admin::NodeState {
+    fn shown_state(&self, slot: Slot, node: &Node) -> pool_status::NodeState {
         let is_drained = self.drains.get(&slot).is_some_and(Progress::is_drained);
         match state(self.state(node)) {
-            pool_admin::NodeState::Draining if is_drained => pool_admin::NodeState::Drained,
+            pool_status::NodeState::Draining if is_drained => pool_status::NodeState::Drained,
             state => state,
         }
     }
@@ -245,12 +245,12 @@ fn left(progress: &Progress) -> DrainLeft {
     }
 }
 
-fn state(state: NodeState) -> pool_admin::NodeState {
+fn state(state: NodeState) -> pool_status::NodeState {
     match state {
-        NodeState::Up => pool_admin::NodeState::Up,
-        NodeState::Down => pool_admin::NodeState::Down,
-        NodeState::Out => pool_admin::NodeState::Out,
-        NodeState::Draining => pool_admin::NodeState::Draining,
+        NodeState::Up => pool_status::NodeState::Up,
+        NodeState::Down => pool_status::NodeState::Down,
+        NodeState::Out => pool_status::NodeState::Out,
+        NodeState::Draining => pool_status::NodeState::Draining,
     }
 }
 
@@ -336,7 +336,7 @@ mod tests {
         assert_eq!(status.groups_dead, 1024);
         let names: Vec<&str> = status.waited_for.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, ["n1", "n2", "n3"]);
-        assert_eq!(lost.nodes()[0].state, pool_admin::NodeState::Down);
+        assert_eq!(lost.nodes()[0].state, pool_status::NodeState::Down);
         assert_eq!(lost.nodes()[0].since_epoch, 2);
     }
 

@@ -36,11 +36,12 @@ use plasmon_proto::frame;
 use plasmon_proto::limits::REQUEST_IDS_MAX;
 use plasmon_proto::participation::Participation;
 use plasmon_proto::pool_admin::{
-    LIST_WITHOUT_MAX, NODES_PER_PAGE, ObjectPlace, ObjectRecord, REFUSED_MAX, Reply, Request,
-    Standing, Verification, VerifiedNode, socket_of,
+    LIST_WITHOUT_MAX, NODES_PER_PAGE, ObjectPlace, ObjectRecord, Reply, Request, Standing,
+    Verification, VerifiedNode, socket_of,
 };
 use plasmon_proto::pool_checksum::{ChecksumPage, ChecksumQuery, REPAIRS_MAX};
 use plasmon_proto::pool_listing::{ListQuery, ListedPage};
+use plasmon_proto::pool_status::REFUSED_MAX;
 use plasmon_shm::deadline::Deadline;
 use plasmon_shm::socket::{Connection, Listener};
 use plasmon_shm::socket_folder;

@@ -294,7 +294,7 @@ fn of_two_nodes_that_miss_each_other_one_ends_its_lease_and_waits() {
     );
     let nodes = snapshot.unwrap().nodes();
     assert_eq!(nodes[usize::from(slot.0)].unreached, ["two"]);
-    assert_ne!(nodes[usize::from(slot.0)].state, plasmon_proto::pool_admin::NodeState::Up);
+    assert_ne!(nodes[usize::from(slot.0)].state, plasmon_proto::pool_status::NodeState::Up);
 
     for node in [&two, &three] {
         node.membership.report_suspects(vec![]);

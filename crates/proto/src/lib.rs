@@ -6,7 +6,8 @@
 //! * [`object`]: attributes, states and descriptions of objects.
 //! * [`message`]: the messages between clients and the daemon on the socket.
 //! * [`pool`]: what a store and the pool daemon beside it tell each other.
-//! * [`pool_admin`]: what an operator sees of a pool.
+//! * [`pool_admin`]: what programs and operators ask a pool daemon.
+//! * [`pool_status`]: what an operator sees of a pool.
 //! * [`region`]: memory of a pool that is written by address until it is sealed.
 //! * [`inline`]: bytes within a message.
 //! * [`parts`]: parts of pooled objects that a program asks the pool daemon for.
@@ -46,6 +47,7 @@ pub mod pool_adoption;
 pub mod pool_checksum;
 pub mod pool_listing;
 pub mod pool_notice;
+pub mod pool_status;
 pub mod region;
 pub mod request;
 pub mod ring;

@@ -1,7 +1,7 @@
 //! Nodes as the tests of this folder need them.
 
 use plasmon_proto::pool::Slot;
-use plasmon_proto::pool_admin::{NodeState, PoolNode};
+use plasmon_proto::pool_status::{NodeState, PoolNode};
 
 /// A node that is up, has no copies and encrypts nothing.
 pub(super) fn node(slot: u16, name: &str) -> PoolNode {

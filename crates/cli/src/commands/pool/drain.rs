@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use plasmon_membership::Snapshot;
 use plasmon_membership::commands::Order;
-use plasmon_proto::pool_admin::{DrainLeft, NodeState, PoolNode};
+use plasmon_proto::pool_status::{DrainLeft, NodeState, PoolNode};
 use serde_json::json;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 

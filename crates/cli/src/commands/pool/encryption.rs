@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use plasmon_net::tls::date;
-use plasmon_proto::pool_admin::{NodeState, PoolNode};
+use plasmon_proto::pool_status::{NodeState, PoolNode};
 use serde_json::{Value, json};
 
 use crate::commands::check::{Check, Verdict, check};
@@ -126,7 +126,7 @@ pub(super) fn now_seconds() -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use plasmon_proto::pool_admin::NodeEncryption;
+    use plasmon_proto::pool_status::NodeEncryption;
 
     use super::super::doubles;
     use super::*;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use plasmon_proto::pool_admin::{NodeFabric, NodeState, PoolNode};
+use plasmon_proto::pool_status::{NodeFabric, NodeState, PoolNode};
 use serde_json::{Value, json};
 
 use crate::commands::check::{Check, Verdict, check};

@@ -2,7 +2,7 @@
 
 use anyhow::{Result, bail};
 use plasmon_membership::commands::Order;
-use plasmon_proto::pool_admin::NodeState;
+use plasmon_proto::pool_status::NodeState;
 use serde_json::json;
 
 use super::orders::{Placed, node_of, slot_is_there};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use plasmon_proto::pool::Slot;
-use plasmon_proto::pool_admin::PoolNode;
+use plasmon_proto::pool_status::PoolNode;
 
 /// The names of nodes by their slots.
 pub(super) struct Names(BTreeMap<Slot, String>);

@@ -1,7 +1,7 @@
 //! `plasmon pool nodes`: the nodes of a pool, one a line.
 
 use anyhow::Result;
-use plasmon_proto::pool_admin::{NodeState, PoolNode};
+use plasmon_proto::pool_status::{NodeState, PoolNode};
 use serde_json::json;
 
 use super::drain::left_text;

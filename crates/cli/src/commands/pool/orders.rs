@@ -13,7 +13,7 @@ use plasmon_etcd::{Condition, Operation};
 use plasmon_membership::commands::{self, Entry, Order};
 use plasmon_membership::{Key, Snapshot, View};
 use plasmon_proto::pool::Slot;
-use plasmon_proto::pool_admin::PoolNode;
+use plasmon_proto::pool_status::PoolNode;
 
 use super::reach::Reach;
 use crate::failure::usage;
@@ -129,7 +129,7 @@ pub(super) fn node_of(nodes: &[PoolNode], wanted: &str) -> Result<PoolNode> {
 
 #[cfg(test)]
 mod tests {
-    use plasmon_proto::pool_admin::NodeState;
+    use plasmon_proto::pool_status::NodeState;
 
     use super::super::doubles;
     use super::*;

@@ -1,7 +1,7 @@
 //! `plasmon pool status`: a pool as a whole.
 
 use anyhow::Result;
-use plasmon_proto::pool_admin::PoolStatus;
+use plasmon_proto::pool_status::PoolStatus;
 
 use super::encryption::{Encryption, etcd_text, now_seconds};
 use super::fabric::Fabrics;

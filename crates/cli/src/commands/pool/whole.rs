@@ -2,7 +2,7 @@
 //! sees it.
 
 use plasmon_client::{Client, Error};
-use plasmon_proto::pool_admin::{NodeState, PoolNode, PoolStatus};
+use plasmon_proto::pool_status::{NodeState, PoolNode, PoolStatus};
 
 use super::status::{groups_text, nodes_text, unreached_text};
 use crate::commands::check::{Check, Verdict, check};
