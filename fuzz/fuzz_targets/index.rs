@@ -9,7 +9,7 @@ use std::os::fd::AsFd;
 use libfuzzer_sys::fuzz_target;
 use plasmon_fuzz::{Input, poke};
 use plasmon_proto::ObjectId;
-use plasmon_proto::message::{ExtentId, Placement};
+use plasmon_proto::extent::{ExtentId, Placement};
 use plasmon_proto::object::{ObjectMeta, Sizes};
 use plasmon_shm::{
     ChannelClient, ChannelDaemon, ControlDaemon, ControlReader, HashKey, IndexReader, IndexWriter,

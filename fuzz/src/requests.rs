@@ -1,6 +1,7 @@
 //! Requests that mean something: what a client might ask, with borders where there are any.
 
-use plasmon_proto::message::{ExtentId, Filter, Landing, Placement, Request};
+use plasmon_proto::extent::{ExtentId, Placement};
+use plasmon_proto::message::{Filter, Landing, Request};
 use plasmon_proto::object::{Sizes, Traits};
 use plasmon_proto::pool::{Birth, Fate, Refusal, Slot, Told};
 use plasmon_proto::pool_adoption::{AdoptionRefusal, AdoptionTold, NamespaceState};

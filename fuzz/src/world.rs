@@ -9,8 +9,9 @@ mod work;
 
 use std::collections::BTreeMap;
 
+use plasmon_proto::extent::{ExtentId, Placement, Range};
 use plasmon_proto::limits::LARGE_OBJECT_BYTES;
-use plasmon_proto::message::{Access, ExtentId, Placement, Range, Reply, Request, Status};
+use plasmon_proto::message::{Access, Reply, Request, Status};
 use plasmon_proto::object::ObjectState;
 use plasmon_proto::ring::{Completion, Put, Submission};
 use plasmon_proto::{Attributes, ObjectId};

@@ -2,7 +2,8 @@
 
 use std::io;
 
-use plasmon_proto::message::{PendingObject, Range, Reply, Request};
+use plasmon_proto::extent::Range;
+use plasmon_proto::message::{PendingObject, Reply, Request};
 use plasmon_proto::ring::Submission;
 use plasmon_proto::{Code, ObjectId};
 use plasmon_shm::writer::Span;

@@ -3,7 +3,8 @@
 use std::sync::{Arc, MutexGuard};
 
 use plasmon_proto::Code;
-use plasmon_proto::message::{Range, Reply, Request};
+use plasmon_proto::extent::Range;
+use plasmon_proto::message::{Reply, Request};
 use plasmon_proto::ring::Submission;
 use plasmon_shm::edge;
 use plasmon_shm::writer::WriteExtent;

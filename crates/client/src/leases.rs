@@ -17,10 +17,10 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use plasmon_proto::extent::{ExtentId, Range};
 use plasmon_proto::limits::{
     ARENA_EXTENT_BYTES, LARGE_OBJECT_BYTES, LEASE_BYTES_MAX, OBJECT_ALIGN,
 };
-use plasmon_proto::message::{ExtentId, Range};
 use plasmon_proto::object::Level;
 use plasmon_shm::writer::{Span, WriteExtent};
 

@@ -5,7 +5,8 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use plasmon_proto::Code;
-use plasmon_proto::message::{ExtentId, Grant, Reply, Request};
+use plasmon_proto::extent::ExtentId;
+use plasmon_proto::message::{Grant, Reply, Request};
 use plasmon_proto::object::Level;
 use plasmon_shm::map::Populate;
 use plasmon_shm::writer::{Span, WriteExtent};

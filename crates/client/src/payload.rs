@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use plasmon_proto::extent::Placement;
 use plasmon_proto::limits::{ATTRIBUTES_BYTES_MAX, COPIES_MAX, MEMBERS_MAX, OBJECT_BYTES_MAX};
-use plasmon_proto::message::Placement;
 use plasmon_proto::object::{Attributes, CopyPlacement, Durability, PoolAttributes, Sizes, Traits};
 use plasmon_proto::ring::Put;
 use plasmon_proto::{Code, ObjectId, Policy};

@@ -6,7 +6,8 @@
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, PoisonError};
 
-use plasmon_proto::message::{Location, Placement, Range, Reply, Request};
+use plasmon_proto::extent::{Placement, Range};
+use plasmon_proto::message::{Location, Reply, Request};
 use plasmon_proto::object::ObjectState;
 use plasmon_proto::{Code, ObjectId};
 use plasmon_shm::ledger::TooManyPins;

@@ -9,7 +9,8 @@
 
 use std::sync::Arc;
 
-use plasmon_proto::message::{Range, Request};
+use plasmon_proto::extent::Range;
+use plasmon_proto::message::Request;
 use plasmon_proto::object::Level;
 use plasmon_proto::ring::Submission;
 use plasmon_proto::{Code, ObjectId};

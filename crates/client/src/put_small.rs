@@ -11,7 +11,8 @@
 
 use std::sync::MutexGuard;
 
-use plasmon_proto::message::{Failure, PendingObject, Range, Reply, Request};
+use plasmon_proto::extent::Range;
+use plasmon_proto::message::{Failure, PendingObject, Reply, Request};
 use plasmon_proto::ring::Submission;
 use plasmon_proto::{Code, ObjectId};
 

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use plasmon_proto::extent::Range;
 use plasmon_proto::limits::OBJECT_ALIGN;
-use plasmon_proto::message::Range;
 use plasmon_proto::object::{Sizes, Traits};
 use plasmon_proto::ring::{Put, Submission};
 use plasmon_proto::{Code, ObjectId};

@@ -19,9 +19,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use plasmon_proto::ObjectId;
+use plasmon_proto::extent::Range;
 use plasmon_proto::frame;
 use plasmon_proto::limits::REQUEST_IDS_MAX;
-use plasmon_proto::message::{Range, Reply, Request};
+use plasmon_proto::message::{Reply, Request};
 use plasmon_shm::edge;
 use plasmon_shm::eventfd::Doorbell;
 

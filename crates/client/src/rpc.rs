@@ -24,7 +24,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use plasmon_proto::Code;
-use plasmon_proto::message::{Range, Request};
+use plasmon_proto::extent::Range;
+use plasmon_proto::message::Request;
 use plasmon_shm::FutexEvent;
 use plasmon_shm::deadline::Deadline;
 use plasmon_shm::eventfd::Doorbell;

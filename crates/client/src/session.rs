@@ -14,7 +14,8 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use plasmon_proto::message::{ExtentId, MissingClaims, PendingObject, Range, Resume, Welcome};
+use plasmon_proto::extent::{ExtentId, Range};
+use plasmon_proto::message::{MissingClaims, PendingObject, Resume, Welcome};
 use plasmon_proto::object::Level;
 use plasmon_proto::pool::Slot;
 use plasmon_proto::ring::{Completion, Record, Submission};

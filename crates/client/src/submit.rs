@@ -2,8 +2,9 @@
 
 use std::sync::MutexGuard;
 
+use plasmon_proto::extent::Range;
 use plasmon_proto::limits::SUBMISSIONS;
-use plasmon_proto::message::{Range, Request};
+use plasmon_proto::message::Request;
 use plasmon_proto::ring::{Put, Submission};
 use plasmon_proto::{Code, ObjectId};
 use plasmon_shm::deadline::Deadline;

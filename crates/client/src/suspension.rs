@@ -11,7 +11,8 @@
 use std::sync::MutexGuard;
 
 use plasmon_proto::Code;
-use plasmon_proto::message::{Range, Request};
+use plasmon_proto::extent::Range;
+use plasmon_proto::message::Request;
 
 use crate::connection::Connection;
 use crate::error::{Error, Result};

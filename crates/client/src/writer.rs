@@ -5,7 +5,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use plasmon_proto::ObjectId;
-use plasmon_proto::message::Range;
+use plasmon_proto::extent::Range;
 use plasmon_proto::ring::Put;
 use plasmon_shm::writer::{Span, WriteExtent};
 

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Weak};
 
 use plasmon_proto::Attributes;
-use plasmon_proto::message::{ExtentId, Placement, Range};
+use plasmon_proto::extent::{ExtentId, Placement, Range};
 use plasmon_proto::object::Sizes;
 use plasmon_shm::{GrowingMemfd, Memfd, Populate, WriteExtent};
 use plasmon_store::Ticket;

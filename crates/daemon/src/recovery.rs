@@ -29,7 +29,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use plasmon_proto::Attributes;
-use plasmon_proto::message::{Access, ExtentId};
+use plasmon_proto::extent::ExtentId;
+use plasmon_proto::message::Access;
 use plasmon_shm::index::resize::Index;
 use plasmon_shm::{
     ChannelDaemon, ControlDaemon, IndexWriter, Listener, Memfd, SlotImage, State, WakePage,

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use desk::raw::*;
 use desk::*;
+use plasmon_proto::extent::{ExtentId, Placement, Range};
 use plasmon_proto::frame::encode_request;
 use plasmon_proto::limits::*;
 use plasmon_proto::message::*;

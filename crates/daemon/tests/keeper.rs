@@ -7,6 +7,7 @@ mod desk;
 use std::os::fd::OwnedFd;
 
 use desk::*;
+use plasmon_proto::extent::Range;
 use plasmon_proto::limits::LARGE_OBJECT_BYTES;
 use plasmon_proto::message::*;
 use plasmon_proto::object::{Sizes, Traits};

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use desk::raw::AWAITED_AT;
 use desk::*;
+use plasmon_proto::extent::{ExtentId, Placement, Range};
 use plasmon_proto::frame::FromDaemon;
 use plasmon_proto::limits::{COMPLETIONS, NOTIFICATIONS_QUEUED_MAX};
 use plasmon_proto::message::*;

@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-use plasmon_proto::message::ExtentId;
+use plasmon_proto::extent::ExtentId;
 use plasmon_shm::edge::{self, Point};
 use plasmon_shm::shortage::is_passing;
 use rustix::io::Errno;

@@ -349,7 +349,7 @@ pub(crate) fn ended_within(process: &OwnedFd, time: Duration) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use plasmon_proto::message::ExtentId;
+    use plasmon_proto::extent::ExtentId;
 
     use super::*;
 

@@ -6,8 +6,8 @@
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 
+use plasmon_proto::extent::ExtentId;
 use plasmon_proto::limits::FRAME_BYTES_MAX;
-use plasmon_proto::message::ExtentId;
 use plasmon_shm::socket::Connection;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};

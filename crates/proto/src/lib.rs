@@ -4,6 +4,7 @@
 //! * [`code`]: the error codes, the same numbers in every language.
 //! * [`limits`]: the limit of everything that a peer could make large.
 //! * [`object`]: attributes, states and descriptions of objects.
+//! * [`extent`]: where in the memory of a store something is.
 //! * [`message`]: the messages between clients and the daemon on the socket.
 //! * [`pool`]: what a store and the pool daemon beside it tell each other.
 //! * [`pool_admin`]: what programs and operators ask a pool daemon.
@@ -31,6 +32,7 @@ pub mod cluster_address;
 pub mod code;
 pub mod composite;
 pub mod etcd_files;
+pub mod extent;
 pub mod fabric;
 pub mod frame;
 pub mod gather;

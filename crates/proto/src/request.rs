@@ -299,7 +299,7 @@ fn at_most(what: &str, count: usize, limit: usize) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::{ExtentId, Placement};
+    use crate::extent::{ExtentId, Placement};
     use crate::object::{Sizes, Traits};
     use crate::pool::Slot;
 

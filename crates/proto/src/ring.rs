@@ -5,8 +5,8 @@
 //! Byte tables: `docs/formats/shared-memory.md`.
 
 use crate::code::Code;
+use crate::extent::{ExtentId, Placement, Range};
 use crate::id::ObjectId;
-use crate::message::{ExtentId, Placement, Range};
 use crate::object::{Policy, Sizes, Traits};
 
 /// One record as it lies in the ring.

@@ -18,7 +18,7 @@ use std::{io, time::Instant};
 
 #[cfg(not(loom))]
 use plasmon_proto::ObjectId;
-use plasmon_proto::message::{ExtentId, Placement};
+use plasmon_proto::extent::{ExtentId, Placement};
 use plasmon_proto::object::{ObjectMeta, Sizes};
 #[cfg(not(loom))]
 use plasmon_shm::{

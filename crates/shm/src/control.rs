@@ -9,8 +9,8 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use plasmon_proto::extent::{ExtentId, Range};
 use plasmon_proto::limits::{EXTENTS_MAX, VOID_FILES_MAX};
-use plasmon_proto::message::{ExtentId, Range};
 use plasmon_proto::pool::Slot;
 use rustix::fs::SeekFrom;
 

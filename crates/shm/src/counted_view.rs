@@ -73,7 +73,7 @@ mod tests {
     use super::*;
     use crate::map::{Populate, WriteMap};
     use crate::memfd::Memfd;
-    use plasmon_proto::message::{ExtentId, Range};
+    use plasmon_proto::extent::{ExtentId, Range};
     use plasmon_proto::object::{Sizes, Traits};
 
     #[test]

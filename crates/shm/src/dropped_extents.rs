@@ -18,7 +18,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use plasmon_proto::message::ExtentId;
+use plasmon_proto::extent::ExtentId;
 
 use crate::growing::GrowingMemfd;
 use crate::memfd::Memfd;

@@ -14,8 +14,8 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use plasmon_proto::extent::ExtentId;
 use plasmon_proto::limits::EXTENTS_MAX;
-use plasmon_proto::message::ExtentId;
 
 use crate::map::{ReadMap, WriteMap};
 use crate::mapped_extent::{MappedExtent, Place};

@@ -15,7 +15,7 @@ use loom::cell::UnsafeCell;
 use loom::sync::{Arc, Condvar, Mutex, Notify};
 use loom::thread;
 use plasmon_proto::ObjectId;
-use plasmon_proto::message::{ExtentId, Placement};
+use plasmon_proto::extent::{ExtentId, Placement};
 use plasmon_proto::object::{ObjectMeta, Sizes};
 
 use crate::disconnect_word;

@@ -11,7 +11,7 @@
 //! Identities are never used twice, so two equal loads mean that the words between them belong to
 //! this very extent. A reader that sees anything else takes the extent for one that is not mapped.
 
-use plasmon_proto::message::ExtentId;
+use plasmon_proto::extent::ExtentId;
 
 use crate::sync::{AtomicU64, Ordering, fence};
 

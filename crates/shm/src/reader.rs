@@ -18,7 +18,8 @@ use std::slice;
 use std::sync::Arc;
 
 use plasmon_proto::ObjectId;
-use plasmon_proto::message::{ExtentId, SlotPlace};
+use plasmon_proto::extent::ExtentId;
+use plasmon_proto::message::SlotPlace;
 use plasmon_proto::ring::Completion;
 
 use crate::channel::ChannelClient;

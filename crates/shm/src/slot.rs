@@ -10,9 +10,9 @@
 //! A reader takes the fields between two loads of word 0 that must agree. Serials never come back,
 //! so equal words mean that the slot held this very incarnation all the while.
 
+use plasmon_proto::extent::{ExtentId, Placement};
 use plasmon_proto::id::ObjectId;
 use plasmon_proto::limits::{ATTRIBUTES_BYTES_MAX, OBJECT_ALIGN, OBJECT_BYTES_MAX};
-use plasmon_proto::message::{ExtentId, Placement};
 use plasmon_proto::object::{ObjectMeta, Policy, Sizes, Traits};
 
 use crate::sync::{AtomicU64, Ordering, fence};

@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use plasmon_proto::ObjectId;
-use plasmon_proto::message::{ExtentId, Placement, Range};
+use plasmon_proto::extent::{ExtentId, Placement, Range};
 use plasmon_proto::object::{ObjectMeta, Policy, Sizes, Traits};
 use plasmon_proto::ring::{Completion, Put, Submission};
 use plasmon_shm::scan::PinCounts;

@@ -10,7 +10,7 @@ mod seal;
 
 use std::collections::BTreeMap;
 
-use plasmon_proto::message::Range;
+use plasmon_proto::extent::Range;
 use plasmon_proto::object::{ObjectMeta, Sizes, Traits};
 use plasmon_proto::pool::Birth;
 use plasmon_proto::{Attributes, ObjectId};

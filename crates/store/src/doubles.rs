@@ -11,7 +11,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 
 use plasmon_proto::ObjectId;
-use plasmon_proto::message::Range;
+use plasmon_proto::extent::Range;
 
 use crate::ports::{Directory, Entry, Look, SlotNo};
 

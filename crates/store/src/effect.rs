@@ -2,7 +2,8 @@
 
 use plasmon_proto::Attributes;
 use plasmon_proto::ObjectId;
-use plasmon_proto::message::{ExtentId, Grant, MissingClaims, Notice, Range, Reply, SpillFile};
+use plasmon_proto::extent::{ExtentId, Range};
+use plasmon_proto::message::{Grant, MissingClaims, Notice, Reply, SpillFile};
 use plasmon_proto::object::{ObjectMeta, Sizes};
 use plasmon_proto::pool::Call;
 use plasmon_proto::pool_adoption::AdoptionCall;

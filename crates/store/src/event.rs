@@ -1,6 +1,7 @@
 //! The events of a store: its inputs.
 
-use plasmon_proto::message::{Access, ExtentId, Failure, PendingObject, Range, Request};
+use plasmon_proto::extent::{ExtentId, Range};
+use plasmon_proto::message::{Access, Failure, PendingObject, Request};
 use plasmon_proto::object::{ObjectMeta, Sizes};
 use plasmon_proto::pool::{Birth, Origin};
 use plasmon_proto::ring::{Put, Submission};

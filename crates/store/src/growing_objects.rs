@@ -11,8 +11,9 @@
 //! is charged is what is there, a full store is an error before anything is written, and nothing
 //! that was written ever moves. One growth is under way at a time; it may overlap with the seal.
 
+use plasmon_proto::extent::Range;
 use plasmon_proto::limits::OBJECT_BYTES_MAX;
-use plasmon_proto::message::{Failure, Range, Reply};
+use plasmon_proto::message::{Failure, Reply};
 use plasmon_proto::object::{Level, Sizes, Traits};
 use plasmon_proto::{Attributes, Code, ObjectId};
 

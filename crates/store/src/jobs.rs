@@ -16,7 +16,7 @@ mod placement;
 use std::collections::{BTreeMap, VecDeque};
 
 use plasmon_proto::ObjectId;
-use plasmon_proto::message::ExtentId;
+use plasmon_proto::extent::ExtentId;
 
 use crate::asker::{Answer, Asker};
 use crate::event::Ticket;

@@ -1,7 +1,8 @@
 //! Leases: ranges that a client carves small objects from without asking.
 
+use plasmon_proto::extent::ExtentId;
 use plasmon_proto::limits::{LEASE_BYTES_MAX, OBJECT_ALIGN};
-use plasmon_proto::message::{ExtentId, Failure, Grant};
+use plasmon_proto::message::{Failure, Grant};
 use plasmon_proto::object::Level;
 use plasmon_proto::ring::Completion;
 use plasmon_proto::{Code, ObjectId};

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use plasmon_proto::message::Range;
+use plasmon_proto::extent::Range;
 use plasmon_proto::object::{ObjectMeta, Sizes};
 use plasmon_proto::{Name, ObjectId, ObjectState};
 

@@ -2,7 +2,7 @@
 //! them. Everything is found with one sort over small entries, because a restarted store serves
 //! only when this is done for all of its objects, which may be millions.
 
-use plasmon_proto::message::{ExtentId, Range};
+use plasmon_proto::extent::{ExtentId, Range};
 
 use crate::event::{RecoveredExtent, RecoveredObject};
 use crate::memory::Memory;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use plasmon_proto::ObjectId;
-use plasmon_proto::message::Range;
+use plasmon_proto::extent::Range;
 use plasmon_proto::object::ObjectMeta;
 
 /// What a slot of the index says about one object.

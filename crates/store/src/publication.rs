@@ -1,6 +1,7 @@
 //! Publishing objects, freeing them, and notifying waiting clients and subscribers.
 
-use plasmon_proto::message::{ExtentId, Notice};
+use plasmon_proto::extent::ExtentId;
+use plasmon_proto::message::Notice;
 use plasmon_proto::object::{Level, Sizes};
 use plasmon_proto::{Attributes, ObjectId, ObjectState, Policy};
 

@@ -1,6 +1,6 @@
 //! Puts: objects that a client wrote into memory leased to it. This is the hot path of the daemon.
 
-use plasmon_proto::message::Range;
+use plasmon_proto::extent::Range;
 use plasmon_proto::object::ObjectMeta;
 use plasmon_proto::ring::Put;
 use plasmon_proto::{Attributes, Code};

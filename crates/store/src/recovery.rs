@@ -11,7 +11,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use plasmon_proto::message::{self, ExtentId, MissingClaims, Range};
+use plasmon_proto::extent::{ExtentId, Range};
+use plasmon_proto::message::{self, MissingClaims};
 use plasmon_proto::object::Level;
 use plasmon_proto::{ObjectId, ObjectState, Policy};
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plasmon_proto::message::{ExtentId, Range};
+use plasmon_proto::extent::{ExtentId, Range};
 
 use crate::config::Config;
 use crate::content;

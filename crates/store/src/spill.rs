@@ -21,7 +21,7 @@ mod transfer;
 
 use std::collections::BTreeMap;
 
-use plasmon_proto::message::Range;
+use plasmon_proto::extent::Range;
 use plasmon_proto::object::{ObjectMeta, Sizes};
 use plasmon_proto::{ObjectId, ObjectState};
 

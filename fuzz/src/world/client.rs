@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use plasmon_proto::ObjectId;
-use plasmon_proto::message::Range;
+use plasmon_proto::extent::Range;
 
 /// A client.
 #[derive(Debug, Default)]

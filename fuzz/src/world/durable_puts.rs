@@ -1,8 +1,9 @@
 //! Puts of durable objects by one request, from memory of the client's own and sometimes beside it.
 
 use plasmon_proto::Code;
+use plasmon_proto::extent::{ExtentId, Placement, Range};
 use plasmon_proto::limits::OBJECT_ALIGN;
-use plasmon_proto::message::{ExtentId, Failure, Placement, Range};
+use plasmon_proto::message::Failure;
 use plasmon_proto::ring::Put;
 use plasmon_store::{ClientNo, Event};
 

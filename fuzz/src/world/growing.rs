@@ -1,7 +1,8 @@
 //! Objects that grow: what clients ask for, and what the machine does.
 
 use plasmon_proto::ObjectId;
-use plasmon_proto::message::{ExtentId, Range, Request};
+use plasmon_proto::extent::{ExtentId, Range};
+use plasmon_proto::message::Request;
 use plasmon_store::ClientNo;
 
 use super::{CAPACITY_BYTES, World};

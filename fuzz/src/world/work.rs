@@ -1,6 +1,6 @@
 //! What the daemon still has to do for the store.
 
-use plasmon_proto::message::{ExtentId, Range};
+use plasmon_proto::extent::{ExtentId, Range};
 use plasmon_store::Ticket;
 
 /// What the daemon still owes the store an answer for.

@@ -22,7 +22,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use plasmon_proto::message::{ExtentId, Grant, PendingObject, Reply, Request};
+use plasmon_proto::extent::ExtentId;
+use plasmon_proto::message::{Grant, PendingObject, Reply, Request};
 use plasmon_proto::object::{Sizes, Traits};
 use plasmon_proto::{Code, ObjectId, Policy};
 use plasmon_shm::deadline::Deadline;

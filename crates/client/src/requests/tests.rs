@@ -1,7 +1,8 @@
 use super::*;
 use plasmon_proto::Code;
+use plasmon_proto::extent::ExtentId;
 use plasmon_proto::frame::decode_request;
-use plasmon_proto::message::{ExtentId, Grant, Location};
+use plasmon_proto::message::{Grant, Location};
 use plasmon_proto::object::{Sizes, Traits};
 
 const DOING: &str = "testing";

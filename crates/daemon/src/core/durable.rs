@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use plasmon_proto::Code;
 use plasmon_proto::ObjectId;
-use plasmon_proto::message::{Failure, LogFigures, Range};
+use plasmon_proto::extent::Range;
+use plasmon_proto::message::{Failure, LogFigures};
 use plasmon_proto::ring::Put;
 use plasmon_spill::FileMeta;
 use plasmon_store::effect::{NoteOrder, SpillOrder};

@@ -4,7 +4,8 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-use plasmon_proto::message::{ExtentId, Grant, Range, Reply, SpillFile};
+use plasmon_proto::extent::{ExtentId, Range};
+use plasmon_proto::message::{Grant, Reply, SpillFile};
 use plasmon_proto::object::{Level, Sizes};
 use plasmon_proto::ring::{Completion, Submission};
 use plasmon_shm::Memfd;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use plasmon_proto::message::ExtentId;
+use plasmon_proto::extent::ExtentId;
 use plasmon_proto::object::Level;
 use plasmon_proto::ring::Completion;
 use plasmon_shm::dropped_extents::{DroppedExtent, LOOKS_MAX, Remains};

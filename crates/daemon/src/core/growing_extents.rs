@@ -7,7 +7,7 @@
 use std::io;
 use std::sync::Arc;
 
-use plasmon_proto::message::{ExtentId, Range};
+use plasmon_proto::extent::{ExtentId, Range};
 use plasmon_shm::Memfd;
 use plasmon_store::{Event, Ticket};
 

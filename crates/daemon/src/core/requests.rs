@@ -4,11 +4,10 @@
 use std::io;
 use std::time::Duration;
 
+use plasmon_proto::extent::ExtentId;
 use plasmon_proto::frame;
 use plasmon_proto::limits::PINS_PER_CLIENT_MAX;
-use plasmon_proto::message::{
-    Access, ClientInfo, ExtentId, Failure, IndexTable, Reply, Request, Status,
-};
+use plasmon_proto::message::{Access, ClientInfo, Failure, IndexTable, Reply, Request, Status};
 use plasmon_proto::object::Level;
 use plasmon_proto::request::{Class, Cost};
 use plasmon_proto::ring::Put;

@@ -4,8 +4,8 @@ mod drain;
 
 use std::collections::VecDeque;
 
+use plasmon_proto::extent::Range;
 use plasmon_proto::limits::{OBJECT_ALIGN, SUBMISSIONS};
-use plasmon_proto::message::Range;
 use plasmon_proto::ring::{Record, Submission};
 
 use crate::rings::Work;

@@ -2,7 +2,7 @@
 
 mod keeper_watch;
 
-use plasmon_proto::message::ExtentId;
+use plasmon_proto::extent::ExtentId;
 use plasmon_store::Ticket;
 
 use crate::poll::Interest;

@@ -15,7 +15,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
 use plasmon_log::append_checksum;
-use plasmon_proto::message::Range;
+use plasmon_proto::extent::Range;
 use plasmon_proto::object::Sizes;
 use plasmon_shm::edge;
 use plasmon_shm::{Memfd, WriteExtent};

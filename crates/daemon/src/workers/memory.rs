@@ -9,8 +9,8 @@ use std::io;
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use plasmon_proto::extent::{ExtentId, Range};
 use plasmon_proto::limits::LARGE_OBJECT_BYTES;
-use plasmon_proto::message::{ExtentId, Range};
 use plasmon_proto::object::Level;
 use plasmon_shm::dropped_extents::Remains;
 use plasmon_shm::edge;

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use plasmon_proto::message::ExtentId;
+use plasmon_proto::extent::ExtentId;
 use plasmon_shm::{Memfd, edge};
 use plasmon_store::event::Ticket;
 use rustix::io::Errno;

@@ -63,7 +63,7 @@ fn collapse(mut table: HugePageCollapse, tables: &Receiver<Memfd>) -> Option<Mem
 mod tests {
     use super::*;
     use plasmon_proto::ObjectId;
-    use plasmon_proto::message::{ExtentId, Placement};
+    use plasmon_proto::extent::{ExtentId, Placement};
     use plasmon_proto::object::{ObjectMeta, Sizes};
     use plasmon_shm::{HashKey, IndexWriter, SlotImage};
     use std::sync::mpsc::channel;

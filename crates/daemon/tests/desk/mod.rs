@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
+use plasmon_proto::extent::{ExtentId, Range};
 use plasmon_proto::frame::{FromDaemon, decode_from_daemon, encode_request};
 use plasmon_proto::message::*;
 use plasmon_proto::object::{Level, Sizes, Traits};

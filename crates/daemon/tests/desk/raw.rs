@@ -3,7 +3,8 @@
 
 use std::os::fd::OwnedFd;
 
-use plasmon_proto::message::{ExtentId, IndexTable};
+use plasmon_proto::extent::ExtentId;
+use plasmon_proto::message::IndexTable;
 use plasmon_proto::ring::{Completion, Record, Submission};
 use plasmon_proto::{Code, ObjectId};
 

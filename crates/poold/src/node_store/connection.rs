@@ -13,10 +13,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use plasmon_pool::{Birth, Ticket};
 use plasmon_proto::ObjectId;
+use plasmon_proto::extent::ExtentId;
 use plasmon_proto::frame::{FromDaemon, decode_from_daemon, encode_request};
-use plasmon_proto::message::{
-    ExtentId, Failure, Hello, Location, PROTOCOL_VERSION, Reply, Request, Welcome,
-};
+use plasmon_proto::message::{Failure, Hello, Location, PROTOCOL_VERSION, Reply, Request, Welcome};
 use plasmon_proto::object::Level;
 use plasmon_proto::pool::Origin;
 use plasmon_shm::Connection;

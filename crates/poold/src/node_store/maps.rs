@@ -12,7 +12,8 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use plasmon_proto::message::{ExtentId, Grant};
+use plasmon_proto::extent::ExtentId;
+use plasmon_proto::message::Grant;
 use plasmon_proto::object::Level;
 use plasmon_shm::map::{Populate, ReadMap};
 use plasmon_shm::writer::{Span, WriteExtent};

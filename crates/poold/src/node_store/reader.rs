@@ -7,8 +7,9 @@ use std::sync::Arc;
 use plasmon_pool::Call;
 use plasmon_pool::event::Description;
 use plasmon_proto::Code;
+use plasmon_proto::extent::ExtentId;
 use plasmon_proto::frame::{FromDaemon, decode_from_daemon};
-use plasmon_proto::message::{ExtentId, Failure, Grant, Location, LogCheck, Push, Reply, Request};
+use plasmon_proto::message::{Failure, Grant, Location, LogCheck, Push, Reply, Request};
 use plasmon_shm::counted_view::CountedView;
 use plasmon_shm::map::ReadMap;
 

@@ -9,7 +9,8 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use plasmon_proto::ObjectId;
-use plasmon_proto::message::{ExtentId, IndexTable, Welcome};
+use plasmon_proto::extent::ExtentId;
+use plasmon_proto::message::{IndexTable, Welcome};
 use plasmon_shm::channel::ChannelClient;
 use plasmon_shm::control::ControlReader;
 use plasmon_shm::index::IndexReader;

@@ -5,11 +5,11 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use plasmon_pool::Birth;
 use plasmon_proto::Code;
+use plasmon_proto::extent::{ExtentId, Placement};
 use plasmon_proto::frame::{decode_request, encode_reply};
 use plasmon_proto::limits::SEGMENT_BYTES;
 use plasmon_proto::message::{
-    Access, ExtentId, Failure, Hello, IndexTable, MissingClaims, Placement, Reply, Request,
-    SpillFile, Welcome,
+    Access, Failure, Hello, IndexTable, MissingClaims, Reply, Request, SpillFile, Welcome,
 };
 use plasmon_proto::object::{
     Attributes, Durability, Level, ObjectMeta, ObjectState, PoolAttributes,

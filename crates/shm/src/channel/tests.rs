@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use plasmon_proto::Code;
 use plasmon_proto::ObjectId;
+use plasmon_proto::extent::ExtentId;
 use plasmon_proto::limits::{COMPLETIONS, PINS_PER_CLIENT_MAX, SUBMISSIONS, TOUCHES};
-use plasmon_proto::message::ExtentId;
 use plasmon_proto::ring::{Completion, Record, Submission};
 use proptest::prelude::*;
 

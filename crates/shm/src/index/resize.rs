@@ -330,7 +330,7 @@ impl TableCopy {
 mod tests {
     use std::collections::BTreeMap;
 
-    use plasmon_proto::message::{ExtentId, Placement};
+    use plasmon_proto::extent::{ExtentId, Placement};
     use plasmon_proto::object::{ObjectMeta, Sizes};
 
     use super::*;

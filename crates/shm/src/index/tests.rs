@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use plasmon_proto::ObjectId;
-use plasmon_proto::message::{ExtentId, Placement, SlotPlace};
+use plasmon_proto::extent::{ExtentId, Placement};
+use plasmon_proto::message::SlotPlace;
 use plasmon_proto::object::{ObjectMeta, Sizes, Traits};
 use proptest::prelude::*;
 

@@ -4,7 +4,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use plasmon_proto::ObjectId;
-use plasmon_proto::message::{ExtentId, Placement, Range};
+use plasmon_proto::extent::{ExtentId, Placement, Range};
 use plasmon_proto::object::{ObjectMeta, Sizes, Traits};
 use plasmon_proto::ring::Completion;
 

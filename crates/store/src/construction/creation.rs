@@ -1,6 +1,7 @@
 //! How construction begins and is given up.
 
-use plasmon_proto::message::{Failure, Range, Reply};
+use plasmon_proto::extent::Range;
+use plasmon_proto::message::{Failure, Reply};
 use plasmon_proto::object::{Level, Sizes, Traits};
 use plasmon_proto::{Code, ObjectId, ObjectState};
 

@@ -1,6 +1,7 @@
 //! How an object under construction is sealed.
 
-use plasmon_proto::message::{Failure, Range, Reply};
+use plasmon_proto::extent::Range;
+use plasmon_proto::message::{Failure, Reply};
 use plasmon_proto::object::{ObjectMeta, Sizes};
 use plasmon_proto::{Attributes, Code, Name, ObjectId, Policy};
 

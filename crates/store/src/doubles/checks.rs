@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use plasmon_proto::ObjectId;
-use plasmon_proto::message::{ExtentId, Range};
+use plasmon_proto::extent::{ExtentId, Range};
 
 use crate::Store;
 use crate::content::content_bytes;

@@ -11,7 +11,8 @@
 //! that it creates when it comes back, so the memory stays its own, and a request that was taken is
 //! gone on with. If the object is in memory already, in this very place, the first request put it.
 
-use plasmon_proto::message::{Failure, Range, Reply};
+use plasmon_proto::extent::Range;
+use plasmon_proto::message::{Failure, Reply};
 use plasmon_proto::ring::Put;
 use plasmon_proto::{Attributes, Code, ObjectId};
 

@@ -1,6 +1,6 @@
 //! Finding a place for a request, and taking it back.
 
-use plasmon_proto::message::{ExtentId, Range};
+use plasmon_proto::extent::{ExtentId, Range};
 use plasmon_proto::object::Level;
 
 use super::place::{Ask, Need, PlacedRange, Reservation};

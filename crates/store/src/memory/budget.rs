@@ -1,6 +1,6 @@
 //! Keeping within the capacity, and giving warm memory back.
 
-use plasmon_proto::message::{ExtentId, Range};
+use plasmon_proto::extent::{ExtentId, Range};
 use plasmon_proto::object::Level;
 
 use super::place::Need;

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use plasmon_proto::extent::ExtentId;
 use plasmon_proto::limits::EXTENTS_MAX;
-use plasmon_proto::message::ExtentId;
 
 use super::domain::Domain;
 use super::holes::Hole;

@@ -15,7 +15,7 @@
 //! whatever process they are mapped. What the writer allocates past its end is cut off when
 //! it is given up.
 
-use plasmon_proto::message::{ExtentId, Range};
+use plasmon_proto::extent::{ExtentId, Range};
 
 use super::place::{Lengths, Need, PlacedRange, Reservation};
 use super::{Domain, Kind, Memory};

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 
-use plasmon_proto::message::{ExtentId, Range};
+use plasmon_proto::extent::{ExtentId, Range};
 
 use super::domain::Domain;
 use super::page::PageSize;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plasmon_proto::message::{ExtentId, Range};
+use plasmon_proto::extent::{ExtentId, Range};
 
 /// Pieces that the leases of one client may fall into. A client carves from the front, several
 /// threads at once, so pieces stay few unless a client tries to burden the daemon.

@@ -33,10 +33,10 @@ mod ranges;
 mod retained;
 mod takeover;
 
+use plasmon_proto::extent::{ExtentId, Range};
 use plasmon_proto::limits::{
     ARENA_EXTENT_BYTES, LARGE_OBJECT_BYTES, RESIDENT_SLACK_BYTES_MIN, RESIDENT_SLACK_PER_CAPACITY,
 };
-use plasmon_proto::message::{ExtentId, Range};
 use plasmon_proto::object::{Level, Sizes};
 
 pub(crate) use domain::Domain;

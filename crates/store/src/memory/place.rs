@@ -1,6 +1,6 @@
 //! Requests for memory, and the places that are found.
 
-use plasmon_proto::message::Range;
+use plasmon_proto::extent::Range;
 
 /// A range that was found and is charged from now on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Opening holes in arenas, and taking ranges out of them.
 
-use plasmon_proto::message::{ExtentId, Range};
+use plasmon_proto::extent::{ExtentId, Range};
 
 use super::Memory;
 use super::domain::Domain;

@@ -13,7 +13,7 @@
 
 use std::collections::BTreeMap;
 
-use plasmon_proto::message::ExtentId;
+use plasmon_proto::extent::ExtentId;
 
 /// One extent that was dropped.
 #[derive(Clone, Copy, Debug)]

@@ -4,8 +4,8 @@
 //! back, so that they are cold for certain; elsewhere they count as cold and are reserved again
 //! before use, and what of the extent is there all the same is charged as its *surplus*.
 
+use plasmon_proto::extent::{ExtentId, Range};
 use plasmon_proto::limits::OBJECT_ALIGN;
-use plasmon_proto::message::{ExtentId, Range};
 use plasmon_proto::object::{Level, Sizes};
 
 use super::extents::Kind;

@@ -1,6 +1,7 @@
 //! How objects go to the spill tier and come back.
 
-use plasmon_proto::message::{Failure, Range};
+use plasmon_proto::extent::Range;
+use plasmon_proto::message::Failure;
 use plasmon_proto::{Code, ObjectId, ObjectState};
 
 use super::{Backing, SpillRead, SpillWrite, SpilledObject, stored_bytes};

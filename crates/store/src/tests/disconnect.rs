@@ -4,7 +4,8 @@
 //! next that asked. The client did not know yet and went on writing: at level shared into objects
 //! that others had sealed there since.
 
-use plasmon_proto::message::{MissingClaims, PendingObject, Range, Reply, Request};
+use plasmon_proto::extent::Range;
+use plasmon_proto::message::{MissingClaims, PendingObject, Reply, Request};
 use plasmon_proto::object::{Level, Traits};
 use plasmon_proto::ring::{Completion, Submission};
 use plasmon_proto::{Code, ObjectState};

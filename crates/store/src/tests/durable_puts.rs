@@ -1,6 +1,7 @@
 //! Durable objects that are put by one request, from memory leased to their client.
 
-use plasmon_proto::message::{ExtentId, Failure, PendingObject, Placement, Range, Reply, Request};
+use plasmon_proto::extent::{ExtentId, Placement, Range};
+use plasmon_proto::message::{Failure, PendingObject, Reply, Request};
 use plasmon_proto::object::Sizes;
 use plasmon_proto::{Attributes, Code, Name, ObjectId, ObjectState, ring};
 

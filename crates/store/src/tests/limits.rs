@@ -1,8 +1,9 @@
 //! Limits, at each and past it.
 
 use plasmon_proto::Code;
+use plasmon_proto::extent::Range;
 use plasmon_proto::limits::PINS_PER_CLIENT_MAX;
-use plasmon_proto::message::{Range, Reply, Request};
+use plasmon_proto::message::{Reply, Request};
 use plasmon_proto::ring::Submission;
 
 use super::{Put, World, id};

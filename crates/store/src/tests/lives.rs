@@ -1,7 +1,8 @@
 //! The life of an object: announce, put, create, seal, abort, delete.
 
+use plasmon_proto::extent::Range;
 use plasmon_proto::limits::{METADATA_BYTES_MAX, OBJECT_BYTES_MAX};
-use plasmon_proto::message::{Access, Filter, Range, Reply, Request};
+use plasmon_proto::message::{Access, Filter, Reply, Request};
 use plasmon_proto::object::{Sizes, Traits};
 use plasmon_proto::ring::{self, Submission};
 use plasmon_proto::{Attributes, Code, Name, ObjectState};
@@ -378,8 +379,8 @@ fn who_may_only_read_changes_nothing() {
         let failure = world.ask_for_failure(reader, request.clone());
         assert_eq!(failure.code, Code::NotPermitted, "{request:?}");
     }
-    let extent = plasmon_proto::message::ExtentId(0);
-    let placement = plasmon_proto::message::Placement { extent, offset: 0 };
+    let extent = plasmon_proto::extent::ExtentId(0);
+    let placement = plasmon_proto::extent::Placement { extent, offset: 0 };
     for submission in [
         Submission::Announce { id },
         Submission::Put(ring::Put { id, placement, sizes: sizes(1), traits }),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use plasmon_proto::ObjectId;
-use plasmon_proto::message::{ExtentId, Range};
+use plasmon_proto::extent::{ExtentId, Range};
 
 use crate::effect::{NoteOrder, SpillOrder};
 use crate::event::{LoggedObject, Lsn};

@@ -15,7 +15,8 @@ mod rules;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use plasmon_proto::message::{ExtentId, Range, Request};
+use plasmon_proto::extent::{ExtentId, Range};
+use plasmon_proto::message::Request;
 use plasmon_proto::object::Level;
 use plasmon_proto::{Attributes, ObjectState};
 use plasmon_testkit::Random;

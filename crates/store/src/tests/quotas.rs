@@ -1,7 +1,8 @@
 //! Limits on what one client may own.
 
 use plasmon_proto::Code;
-use plasmon_proto::message::{Range, Reply, Request};
+use plasmon_proto::extent::Range;
+use plasmon_proto::message::{Reply, Request};
 use plasmon_proto::ring::{Completion, Submission};
 
 use super::{Put, World};

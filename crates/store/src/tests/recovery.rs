@@ -1,6 +1,7 @@
 //! Taking over what an earlier daemon left.
 
-use plasmon_proto::message::{ExtentId, PendingObject, Range, Reply, Request};
+use plasmon_proto::extent::{ExtentId, Range};
+use plasmon_proto::message::{PendingObject, Reply, Request};
 use plasmon_proto::object::{Level, ObjectMeta, Traits};
 use plasmon_proto::ring::Submission;
 use plasmon_proto::{Attributes, Code, ObjectState, Policy};

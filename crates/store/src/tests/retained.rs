@@ -5,7 +5,8 @@
 //! capacity of 600 MB took 2,302 MB of the machine and said that it used none.
 
 use plasmon_proto::Code;
-use plasmon_proto::message::{ExtentId, Reply, Request};
+use plasmon_proto::extent::ExtentId;
+use plasmon_proto::message::{Reply, Request};
 use plasmon_proto::object::Level;
 
 use super::{Put, World};

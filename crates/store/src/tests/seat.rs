@@ -956,7 +956,7 @@ fn an_agent_is_told_of_every_copy_however_many_there_are() {
 fn a_restarted_daemon_shows_no_free_copy_before_it_is_vouched_for_again() {
     // What is hidden may have been withheld or deleted: the pool knows.
     let mut directory = super::TestDirectory::default();
-    let extent = plasmon_proto::message::ExtentId(7);
+    let extent = plasmon_proto::extent::ExtentId(7);
     let mut objects = Vec::new();
     let hidden_ones = [("shown", false), ("hidden", true)];
     for (at, (text, hidden)) in hidden_ones.into_iter().enumerate() {
@@ -964,7 +964,7 @@ fn a_restarted_daemon_shows_no_free_copy_before_it_is_vouched_for_again() {
         let mut sizes = sizes(1000);
         sizes.attributes = attributes.encode().len() as u64;
         let bytes = sizes.footprint().unwrap();
-        let range = plasmon_proto::message::Range { extent, offset: at as u64 * 8192, bytes };
+        let range = plasmon_proto::extent::Range { extent, offset: at as u64 * 8192, bytes };
         let meta = plasmon_proto::object::ObjectMeta { sizes, ..Default::default() };
         let (id, serial, record) = (free(text), 100 + at as u64, at as u32);
         let slot = directory.leave(Entry { serial, id, range, meta, record }, !hidden);

@@ -1,7 +1,8 @@
 //! Clients: what they do, step by step, as the client library does it.
 
 use plasmon_pool::{Birth, Mono};
-use plasmon_proto::message::{Grant, Range, Reply, Request};
+use plasmon_proto::extent::Range;
+use plasmon_proto::message::{Grant, Reply, Request};
 use plasmon_proto::object::{CopyPlacement, Durability, PoolAttributes, Sizes, Traits};
 use plasmon_proto::{Attributes, Code, Name, ObjectId, ObjectState};
 use plasmon_store::event::SealTarget;

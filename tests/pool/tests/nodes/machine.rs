@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use plasmon_cluster::{Member, NodeLog, NodeUuid, ProtocolRange, Slot};
 use plasmon_pool::{Birth, Mono};
-use plasmon_proto::message::Range;
+use plasmon_proto::extent::Range;
 use plasmon_proto::{ObjectId, Policy};
 use plasmon_store::effect::SpillOrder;
 use plasmon_store::event::RecoveredObject;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use plasmon_pool::Birth;
-use plasmon_proto::message::{ExtentId, Range};
+use plasmon_proto::extent::{ExtentId, Range};
 use plasmon_proto::{Attributes, ObjectId};
 use plasmon_store::event::RecoveredExtent;
 

@@ -2,7 +2,8 @@
 
 use plasmon_cluster::Slot;
 use plasmon_pool::Mono;
-use plasmon_proto::message::{Access, Range, Reply, Request};
+use plasmon_proto::extent::Range;
+use plasmon_proto::message::{Access, Reply, Request};
 use plasmon_proto::pool::{Call, Origin};
 use plasmon_proto::{Attributes, ObjectId};
 use plasmon_store::effect::SpillOrder;

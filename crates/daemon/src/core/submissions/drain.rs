@@ -1,8 +1,8 @@
 //! Applying what is in the rings.
 
 use plasmon_proto::Code;
+use plasmon_proto::extent::{Placement, Range};
 use plasmon_proto::limits::SUBMISSIONS;
-use plasmon_proto::message::{Placement, Range};
 use plasmon_proto::object::Level;
 use plasmon_proto::ring::{Completion, Record, Submission};
 use plasmon_shm::edge::{self, Mutation, Point};

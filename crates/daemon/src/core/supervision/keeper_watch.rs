@@ -7,7 +7,7 @@ use std::time::Instant;
 use plasmon_keeper::KeeperLink;
 use plasmon_keeper::KeeperMessage;
 use plasmon_keeper::Label;
-use plasmon_proto::message::ExtentId;
+use plasmon_proto::extent::ExtentId;
 use plasmon_shm::edge::{self, Mutation};
 use plasmon_spill::{FileMeta, FolderLock};
 use plasmon_store::event::Peer;

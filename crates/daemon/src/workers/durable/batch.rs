@@ -4,7 +4,7 @@ use std::os::fd::AsFd;
 use std::path::Path;
 
 use plasmon_log::{LogError, ObjectLog, Source};
-use plasmon_proto::message::Range;
+use plasmon_proto::extent::Range;
 use plasmon_proto::{Code, ObjectId};
 use plasmon_shm::edge;
 use plasmon_spill::Place;

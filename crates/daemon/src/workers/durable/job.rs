@@ -5,7 +5,7 @@ use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use plasmon_proto::ObjectId;
-use plasmon_proto::message::Range;
+use plasmon_proto::extent::Range;
 use plasmon_shm::Memfd;
 use plasmon_spill::FileMeta;
 use plasmon_store::event::{Lsn, Ticket};

@@ -1,6 +1,7 @@
 //! The actions of random clients.
 
-use plasmon_proto::message::{Access, Filter, PendingObject, Range, Reply, Request};
+use plasmon_proto::extent::Range;
+use plasmon_proto::message::{Access, Filter, PendingObject, Reply, Request};
 use plasmon_proto::object::{Sizes, Traits};
 use plasmon_proto::ring::{self, Submission};
 use plasmon_proto::{Attributes, Code, Name, ObjectState, Policy};
@@ -158,7 +159,7 @@ impl Model {
         if fitting.is_empty() || self.dice.percent(4) {
             let known = [leased, self.memories.clone()].concat();
             let offset = self.dice.below(1 << 16) / 64 * 64;
-            let extent = plasmon_proto::message::ExtentId(self.dice.below(4));
+            let extent = plasmon_proto::extent::ExtentId(self.dice.below(4));
             let anywhere = Range { extent, offset, bytes };
             let range = if known.is_empty() { anywhere } else { self.dice.pick(&known) };
             return Range { bytes, ..range };
@@ -469,7 +470,7 @@ impl Model {
 
     fn nonsense(&mut self, client: ClientNo) {
         let far = Range {
-            extent: plasmon_proto::message::ExtentId(self.dice.word()),
+            extent: plasmon_proto::extent::ExtentId(self.dice.word()),
             offset: self.dice.word(),
             bytes: self.dice.word(),
         };
@@ -509,7 +510,7 @@ impl Model {
 /// The units of 64 bytes in a range.
 pub(super) fn units(
     range: &Range,
-) -> impl Iterator<Item = (plasmon_proto::message::ExtentId, u64)> + use<> {
+) -> impl Iterator<Item = (plasmon_proto::extent::ExtentId, u64)> + use<> {
     let Range { extent, offset, bytes } = *range;
     (offset / 64..(offset + aligned(bytes)) / 64).map(move |unit| (extent, unit))
 }

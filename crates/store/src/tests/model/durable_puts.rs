@@ -1,6 +1,7 @@
 //! Random puts of durable objects by one request.
 
-use plasmon_proto::message::{Failure, Range, Reply, Request};
+use plasmon_proto::extent::Range;
+use plasmon_proto::message::{Failure, Reply, Request};
 use plasmon_proto::object::{Sizes, Traits};
 use plasmon_proto::{Attributes, Code, ObjectState, ring};
 

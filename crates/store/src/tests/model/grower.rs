@@ -1,7 +1,8 @@
 //! Random clients that make objects whose size they do not know yet.
 
+use plasmon_proto::extent::Range;
 use plasmon_proto::limits::OBJECT_BYTES_MAX;
-use plasmon_proto::message::{Range, Reply, Request};
+use plasmon_proto::message::{Reply, Request};
 use plasmon_proto::object::Sizes;
 use plasmon_proto::ring::{self, Submission};
 use plasmon_proto::{Attributes, Code};

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use plasmon_proto::message::{PendingObject, Range};
+use plasmon_proto::extent::Range;
+use plasmon_proto::message::PendingObject;
 use plasmon_proto::{ObjectId, ObjectState};
 
 use super::rules::number_of;

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use plasmon_proto::message::{ExtentId, Filter, Range, Reply, Request};
+use plasmon_proto::extent::{ExtentId, Range};
+use plasmon_proto::message::{Filter, Reply, Request};
 use plasmon_proto::object::{Sizes, Traits};
 use plasmon_proto::ring::Completion;
 use plasmon_proto::{Attributes, Code, ObjectId, ObjectState, Policy};

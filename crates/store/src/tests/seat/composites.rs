@@ -369,14 +369,14 @@ fn a_composite_with_a_home_is_accepted_with_its_members_and_ends_with_one_that_i
 #[test]
 fn a_restarted_daemon_does_not_bring_deleted_members_back() {
     let mut directory = crate::tests::TestDirectory::default();
-    let extent = plasmon_proto::message::ExtentId(7);
+    let extent = plasmon_proto::extent::ExtentId(7);
     let composite = of(&[homed(1)], true, attributes("x", None));
     let mut objects = Vec::new();
     for (at, attributes) in [Attributes::default(), composite].into_iter().enumerate() {
         let mut sizes = sizes(1000);
         sizes.attributes = attributes.encode().len() as u64;
         let bytes = sizes.footprint().unwrap();
-        let range = plasmon_proto::message::Range { extent, offset: at as u64 * 8192, bytes };
+        let range = plasmon_proto::extent::Range { extent, offset: at as u64 * 8192, bytes };
         let traits = Traits { owned: at == 0, ..Traits::default() };
         let meta = plasmon_proto::object::ObjectMeta { sizes, traits, ..Default::default() };
         let id = if at == 0 { homed(1) } else { free("x") };
