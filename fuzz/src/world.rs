@@ -11,9 +11,10 @@ use std::collections::BTreeMap;
 
 use plasmon_proto::extent::{ExtentId, Placement, Range};
 use plasmon_proto::limits::LARGE_OBJECT_BYTES;
-use plasmon_proto::message::{Access, Reply, Request, Status};
+use plasmon_proto::message::{Access, Reply, Request};
 use plasmon_proto::object::ObjectState;
 use plasmon_proto::ring::{Completion, Put, Submission};
+use plasmon_proto::status::Status;
 use plasmon_proto::{Attributes, ObjectId};
 use plasmon_store::event::{OpenedFile, Peer, ReadBack, SealTarget};
 use plasmon_store::ports::Directory as _;

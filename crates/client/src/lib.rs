@@ -166,7 +166,7 @@ pub use plasmon_shm::c_allocator;
 pub use plasmon_shm::deadline::Deadline;
 pub use plasmon_shm::incarnation::Incarnation;
 
-pub use plasmon_proto::message::{Access, ClientInfo, Filter, LogFigures, Notice, Status};
+pub use plasmon_proto::message::{Access, ClientInfo, Filter, Notice};
 pub use plasmon_proto::object::{
     CopyPlacement, Durability, Level, ObjectInfo, ObjectState, Policy, Sizes, Traits, tag,
 };
@@ -177,4 +177,5 @@ pub use plasmon_proto::pool_admin::{
 };
 pub use plasmon_proto::pool_status::{DrainLeft, NodeState, PoolNode, PoolStatus};
 pub use plasmon_proto::region::{Address, BadAddress};
+pub use plasmon_proto::status::{LogFigures, Status};
 pub use plasmon_proto::{Code, Name, ObjectId};

@@ -3,8 +3,9 @@
 use plasmon_proto::Code;
 use plasmon_proto::ObjectId;
 use plasmon_proto::limits::{LIST_PAGE_MAX, REQUEST_IDS_MAX};
-use plasmon_proto::message::{ClientInfo, Filter, Reply, Request, Status};
+use plasmon_proto::message::{ClientInfo, Filter, Reply, Request};
 use plasmon_proto::object::{ObjectInfo, ObjectState};
+use plasmon_proto::status::Status;
 
 use crate::connection::Connection;
 use crate::error::{Error, Result};

@@ -22,6 +22,7 @@
 //! * [`frame`]: how a message becomes bytes and back; hostile bytes end in an error.
 //! * [`composite`]: the data of an object whose parts lie in others.
 //! * [`settings`]: every setting of the daemon with its default, unit and text.
+//! * [`status`]: the figures of a store, and those of its log.
 //! * [`value`]: the header that says what the bytes of an array or a table mean.
 //!
 //! Deliberately absent: sockets, clocks, randomness, threads.
@@ -54,6 +55,7 @@ pub mod region;
 pub mod request;
 pub mod ring;
 pub mod settings;
+pub mod status;
 pub mod value;
 
 pub use cluster_address::ClusterAddress;

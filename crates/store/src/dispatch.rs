@@ -1,9 +1,10 @@
 //! Which event goes where.
 
-use plasmon_proto::message::{Failure, Reply, Request, Status};
+use plasmon_proto::message::{Failure, Reply, Request};
 use plasmon_proto::object::{Sizes, Traits};
 use plasmon_proto::request::Class;
 use plasmon_proto::ring::{Put, Submission};
+use plasmon_proto::status::Status;
 use plasmon_proto::{Attributes, Code, ObjectId};
 
 use crate::accounts::Owner;

@@ -1,7 +1,8 @@
 //! The store: its parts.
 
-use plasmon_proto::message::{ClientInfo, Failure, LogFigures, Reply, Status};
+use plasmon_proto::message::{ClientInfo, Failure, Reply};
 use plasmon_proto::ring::Completion;
+use plasmon_proto::status::{LogFigures, Status};
 use plasmon_proto::{Code, ObjectId};
 
 use crate::config::Config;

@@ -3,8 +3,9 @@
 use anyhow::Result;
 use plasmon_client::Client;
 use plasmon_proto::Policy;
-use plasmon_proto::message::{Filter, Status};
+use plasmon_proto::message::Filter;
 use plasmon_proto::object::ObjectInfo;
+use plasmon_proto::status::Status;
 use serde_json::{Value, json};
 
 use crate::arguments::{List, Order};

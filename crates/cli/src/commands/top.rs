@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use anyhow::Result;
 use plasmon_client::Client;
-use plasmon_proto::message::{ClientInfo, Filter, Status};
+use plasmon_proto::message::{ClientInfo, Filter};
 use plasmon_proto::object::ObjectInfo;
+use plasmon_proto::status::Status;
 use serde_json::{Value, json};
 
 use crate::commands::listing::{document, short};

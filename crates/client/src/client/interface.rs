@@ -5,13 +5,14 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use plasmon_proto::limits::REQUEST_IDS_MAX;
-use plasmon_proto::message::{Access, ClientInfo, Filter, Request, Status};
+use plasmon_proto::message::{Access, ClientInfo, Filter, Request};
 use plasmon_proto::object::{Level, ObjectInfo, ObjectState};
 use plasmon_proto::participation::Participation;
 use plasmon_proto::pool::Slot;
 use plasmon_proto::pool_admin::{ObjectPlace, Verification};
 use plasmon_proto::pool_status::{PoolNode, PoolStatus};
 use plasmon_proto::ring::Submission;
+use plasmon_proto::status::Status;
 use plasmon_proto::{Code, Name, ObjectId};
 use plasmon_shm::eventfd::Doorbell;
 

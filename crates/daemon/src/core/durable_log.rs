@@ -1,7 +1,7 @@
 //! The log of durable objects as the core sees it.
 
 use plasmon_proto::ObjectId;
-use plasmon_proto::message::LogFigures;
+use plasmon_proto::status::LogFigures;
 
 /// The log.
 #[derive(Debug, Default)]

@@ -32,7 +32,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError};
 use std::time::Duration;
 
 use plasmon_log::ObjectLog;
-use plasmon_proto::message::LogFigures;
+use plasmon_proto::status::LogFigures;
 use plasmon_shm::deadline::Deadline;
 use plasmon_shm::edge;
 use plasmon_store::event::Lsn;

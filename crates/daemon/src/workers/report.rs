@@ -8,7 +8,7 @@ use std::sync::mpsc::Sender;
 use plasmon_keeper::KeeperLink;
 use plasmon_proto::ObjectId;
 use plasmon_proto::extent::{ExtentId, Range};
-use plasmon_proto::message::LogFigures;
+use plasmon_proto::status::LogFigures;
 use plasmon_shm::dropped_extents::Remains;
 use plasmon_shm::edge::{self, Point};
 use plasmon_shm::mappings::Trace;

@@ -15,6 +15,7 @@ use plasmon_proto::frame::{FromDaemon, decode_from_daemon, encode_request};
 use plasmon_proto::message::*;
 use plasmon_proto::object::{Level, Sizes, Traits};
 use plasmon_proto::ring::{Completion, Put, Record, Submission};
+use plasmon_proto::status::Status;
 use plasmon_proto::{Code, ObjectId, ObjectState};
 use plasmon_shm::{Connection, Doorbell};
 pub(crate) use plasmon_testkit::daemon_command;

@@ -1,7 +1,8 @@
 //! Records of the log that were found damaged: what is in memory is written again, what is in the
 //! log alone is read, and nothing ends.
 
-use plasmon_proto::message::{LogFigures, Reply, Request};
+use plasmon_proto::message::{Reply, Request};
+use plasmon_proto::status::LogFigures;
 use plasmon_proto::{ObjectId, ObjectState};
 
 use super::{Put, World, id};

@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use plasmon_proto::extent::{ExtentId, Range};
-use plasmon_proto::message::{Access, Failure, Grant, Notice, Reply, Request, Status};
+use plasmon_proto::message::{Access, Failure, Grant, Notice, Reply, Request};
 use plasmon_proto::object::{ObjectInfo, Sizes, Traits};
 use plasmon_proto::ring::{self, Completion, Submission};
+use plasmon_proto::status::Status;
 use plasmon_proto::{Attributes, Code, ObjectId, ObjectState, Policy};
 
 use super::TestDirectory;

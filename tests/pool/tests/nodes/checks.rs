@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use plasmon_cluster::Map;
 use plasmon_pool::{Birth, Mono};
-use plasmon_proto::message::Status;
 use plasmon_proto::object::CopyPlacement;
 use plasmon_proto::pool::Fate;
+use plasmon_proto::status::Status;
 use plasmon_proto::{ObjectId, ObjectState};
 
 use super::etcd::TTL_MS;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use plasmon_log::{Damage, Found, LogConfig, LogError, ObjectLog, Opened};
 use plasmon_proto::Code;
-use plasmon_proto::message::LogFigures;
+use plasmon_proto::status::LogFigures;
 use plasmon_shm::deadline::Deadline;
 use plasmon_shm::edge;
 use plasmon_store::event::{LogFailure, LoggedObject, ReadBack, RecordCheck};
