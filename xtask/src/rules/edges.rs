@@ -41,7 +41,7 @@ const SEEN: &[&str] = &["edge::", "world."];
 const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("crates/client/src/frame_reader.rs", "PollFd::new(", "edge::waited_elsewhere has waited"),
     ("crates/daemon/src/poll.rs", "epoll::wait(", "edge::waited_elsewhere has waited"),
-    ("crates/daemon/src/sessions.rs", "PollFd::new(", "it looks and does not wait"),
+    ("crates/daemon/src/sessions/session.rs", "PollFd::new(", "it looks and does not wait"),
     ("crates/shm/src/pidfd.rs", "PollFd::new(", "it looks and does not wait"),
     ("crates/shm/src/copy.rs", "Instant::now", "what is measured decides how bytes are copied"),
     ("crates/shm/src/copy.rs", "thread::Builder", "the threads end before the call does"),
