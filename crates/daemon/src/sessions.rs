@@ -12,6 +12,7 @@
 //! not used again, connected or not. A session is also what the keeper holds of a client, so it
 //! outlives the daemon.
 
+mod queue;
 mod session;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -22,6 +23,7 @@ use plasmon_shm::scan::PinCounts;
 use plasmon_shm::{ChannelDaemon, Doorbell, ProtocolViolation};
 use plasmon_store::event::ClientNo;
 
+use self::queue::SessionQueue;
 pub(crate) use self::session::{Session, SessionNo, writer_mark};
 
 /// Sessions without a connection that are kept, and as many of one process that hold something. A
@@ -41,11 +43,9 @@ pub(crate) struct Sessions {
     free: Vec<u32>,
     by_token: HashMap<u64, SessionNo>,
     by_client: BTreeMap<ClientNo, SessionNo>,
-    /// Sessions without a connection, the oldest first.
-    detached: BTreeMap<u64, SessionNo>,
-    detached_since: HashMap<SessionNo, u64>,
+    /// Sessions without a connection.
+    detached: SessionQueue,
     detached_max: usize,
-    clock: u64,
     /// The slot of the session whose touches were collected last.
     touches_of: usize,
     #[cfg(feature = "sim")]
@@ -60,10 +60,8 @@ impl Sessions {
             free: Vec::new(),
             by_token: HashMap::new(),
             by_client: BTreeMap::new(),
-            detached: BTreeMap::new(),
-            detached_since: HashMap::new(),
+            detached: SessionQueue::default(),
             detached_max,
-            clock: 0,
             touches_of: 0,
             #[cfg(feature = "sim")]
             counted: Default::default(),
@@ -85,7 +83,7 @@ impl Sessions {
 
     /// The client of a session is connected under this number.
     pub(crate) fn connect(&mut self, no: SessionNo, client: ClientNo, doorbell: Option<Doorbell>) {
-        self.clear_detached(no);
+        self.detached.remove(no);
         self.by_client.insert(client, no);
         if let Some(session) = self.get_mut(no) {
             session.client = Some(client);
@@ -122,7 +120,7 @@ impl Sessions {
     /// Forgets a session that is not connected.
     pub(crate) fn remove(&mut self, no: SessionNo) -> Option<Session> {
         let session = self.slots.get_mut(no.0 as usize)?.take()?;
-        self.clear_detached(no);
+        self.detached.remove(no);
         self.by_token.remove(&session.token);
         self.free.push(no.0);
         Some(session)
@@ -164,8 +162,8 @@ impl Sessions {
         if self.detached.len() <= self.detached_max {
             return None;
         }
-        let idle = |no: &&SessionNo| self.get(**no).is_some_and(|found| !found.holds_anything());
-        self.detached.values().find(idle).copied()
+        let idle = |no: &SessionNo| self.get(*no).is_some_and(|found| !found.holds_anything());
+        self.detached.iter().find(idle)
     }
 
     /// How many sessions there can be at the moment.
@@ -338,11 +336,11 @@ impl Sessions {
         if self.detached.len() < self.detached_max {
             return 0;
         }
-        let is_its = |no: &&SessionNo| {
-            self.get(**no)
+        let is_its = |no: &SessionNo| {
+            self.get(*no)
                 .is_some_and(|found| (found.pid, found.uid) == (pid, uid) && found.holds_anything())
         };
-        self.detached.values().filter(is_its).count()
+        self.detached.iter().filter(is_its).count()
     }
 
     /// From here on the client gives up what it pins, until it is connected again. Only then it is
@@ -351,18 +349,7 @@ impl Sessions {
         if let Some(channel) = self.get(no).and_then(|found| found.channel.as_ref()) {
             channel.set_parted(true);
         }
-        if self.detached_since.contains_key(&no) {
-            return;
-        }
-        self.clock += 1;
-        self.detached.insert(self.clock, no);
-        self.detached_since.insert(no, self.clock);
-    }
-
-    fn clear_detached(&mut self, no: SessionNo) {
-        if let Some(since) = self.detached_since.remove(&no) {
-            self.detached.remove(&since);
-        }
+        self.detached.insert(no);
     }
 }
 
