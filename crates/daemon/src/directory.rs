@@ -155,11 +155,12 @@ impl Directory for SharedTables {
     }
 
     fn set_void(&mut self, serial: u64, is_void: bool) {
-        if is_void { self.control.note_void(serial) } else { self.control.forget_void(serial) }
+        let files = self.control.void_files();
+        if is_void { files.note(serial) } else { files.forget(serial) }
     }
 
     fn void(&self) -> BTreeSet<u64> {
-        self.control.void()
+        self.control.void_files().serials()
     }
 
     fn look(&self, serials: &[u64]) -> Look {

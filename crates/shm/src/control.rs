@@ -1,19 +1,21 @@
 //! The control page: what every client looks at and only the daemon writes.
 //!
 //! One page with the number of the current index table and the doorbell's flag, followed by a
-//! sparse registry of extents. A restarted daemon reads it, and a client that missed what the
-//! daemon told it.
+//! sparse registry of extents, and notes about files of the spill tier. A restarted daemon reads
+//! it, and a client that missed what the daemon told it.
 
-use std::collections::BTreeSet;
+mod void_files;
+
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use plasmon_proto::extent::{ExtentId, Range};
-use plasmon_proto::limits::{EXTENTS_MAX, VOID_FILES_MAX};
+use plasmon_proto::limits::EXTENTS_MAX;
 use plasmon_proto::pool::Slot;
 use rustix::fs::SeekFrom;
 
+pub use self::void_files::VoidFiles;
 use crate::map::{Populate, ReadMap, WriteMap};
 use crate::memfd::Memfd;
 use crate::sleep_flag;
@@ -23,11 +25,11 @@ const MAGIC: u64 = u64::from_le_bytes(*b"PLSMCTL1");
 const PAGE_BYTES: u64 = 4096;
 const REGISTRY_ENTRY_BYTES: u64 = 32;
 
-/// Where the notes about files of the spill tier begin: their count, then their serials.
+/// Where the notes about files of the spill tier begin.
 const VOID_AT: u64 = PAGE_BYTES + REGISTRY_ENTRY_BYTES * EXTENTS_MAX as u64;
 
 /// Bytes of a control memfd.
-pub const CONTROL_BYTES: u64 = VOID_AT + 8 * (1 + VOID_FILES_MAX as u64);
+pub const CONTROL_BYTES: u64 = VOID_AT + 8 * VoidFiles::WORDS as u64;
 
 const MAGIC_AT: usize = 0;
 const EPOCH_AT: usize = 8;
@@ -160,46 +162,9 @@ impl ControlDaemon {
         home_of(self.word(HOME_AT).load(Ordering::Acquire))
     }
 
-    fn void_words(&self) -> (&AtomicU64, &[AtomicU64]) {
-        let words = self.map.shared(VOID_AT as usize, 1 + VOID_FILES_MAX);
-        (&words[0], &words[1..])
-    }
-
-    /// Writes down that the file of this incarnation counts for nothing, as far as there is room.
-    pub fn note_void(&self, serial: u64) {
-        let (count, serials) = self.void_words();
-        let noted = count.load(Ordering::Relaxed);
-        if let Some(free) = serials.get(noted as usize) {
-            free.store(serial, Ordering::Relaxed);
-            // A daemon that dies in between leaves the list as it was.
-            count.store(noted + 1, Ordering::Release);
-        }
-    }
-
-    /// Writes down that a file of this incarnation counts again.
-    pub fn forget_void(&self, serial: u64) {
-        let (count, serials) = self.void_words();
-        let mut noted = count.load(Ordering::Relaxed).min(serials.len() as u64) as usize;
-        while let Some(at) =
-            serials[..noted].iter().position(|it| it.load(Ordering::Relaxed) == serial)
-        {
-            noted -= 1;
-            // For a moment the last one is there twice, which means the same.
-            serials[at].store(serials[noted].load(Ordering::Relaxed), Ordering::Release);
-            count.store(noted as u64, Ordering::Release);
-        }
-    }
-
-    /// Every file that was noted is gone.
-    pub fn clear_void(&self) {
-        self.void_words().0.store(0, Ordering::Release);
-    }
-
     /// The incarnations whose files count for nothing.
-    pub fn void(&self) -> BTreeSet<u64> {
-        let (count, serials) = self.void_words();
-        let noted = count.load(Ordering::Acquire) as usize;
-        serials.iter().take(noted).map(|serial| serial.load(Ordering::Relaxed)).collect()
+    pub fn void_files(&self) -> VoidFiles<'_> {
+        VoidFiles::new(self.map.shared(VOID_AT as usize, VoidFiles::WORDS))
     }
 
     /// The number of the current index table.
@@ -454,22 +419,14 @@ mod tests {
     }
 
     #[test]
-    fn files_that_count_for_nothing_are_noted_over_restarts_up_to_a_limit() {
+    fn files_that_count_for_nothing_are_noted_over_restarts() {
         let first = ControlDaemon::create().unwrap();
-        (1..=3).for_each(|serial| first.note_void(serial));
-        first.note_void(2);
-        first.forget_void(2);
-        first.forget_void(9);
+        (1..=2).for_each(|serial| first.void_files().note(serial));
         let memfd = Memfd::adopt(first.memfd().duplicate().unwrap()).unwrap();
         drop(first);
         let second = ControlDaemon::adopt(memfd).unwrap();
-        assert_eq!(second.void(), BTreeSet::from([1, 3]));
+        assert_eq!(second.void_files().serials(), [1, 2].into());
         assert_eq!(second.extents().unwrap(), [], "they are no extents");
-        let most = VOID_FILES_MAX as u64;
-        (4..most + 3).for_each(|serial| second.note_void(serial));
-        assert_eq!(second.void().last(), Some(&(most + 1)), "one did not fit");
-        second.clear_void();
-        assert!(second.void().is_empty());
     }
 
     #[test]

@@ -392,7 +392,7 @@ impl Core {
                 Done::Spilled(ticket, done) => self.apply_event(Event::Spilled(ticket, done)),
                 Done::Removed(is_gone) => {
                     if self.tier.removals.end(is_gone) {
-                        self.shared().control.clear_void();
+                        self.shared().control.void_files().clear();
                     }
                 }
                 Done::Restored(ticket, outcome) => {
