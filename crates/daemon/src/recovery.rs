@@ -308,30 +308,14 @@ fn recovered(
     if attributes.is_none() {
         tracing::warn!(id = %entry.id, "an object's attributes cannot be read any more");
     }
-    Some(RecoveredObject {
-        id: entry.id,
-        serial: entry.serial,
-        range: Some(entry.range),
-        meta: entry.meta,
-        attributes: attributes.unwrap_or_default(),
-        slot,
-        record: image.record,
-        hidden: state == State::Hidden,
-        lsn: None,
-    })
+    let visible = state != State::Hidden;
+    Some(RecoveredObject::in_memory(slot, &entry, visible, attributes.unwrap_or_default()))
 }
 
 /// Objects of the spill tier, as the store is told of them.
 pub(crate) fn spilled_objects(found: Vec<FileMeta>) -> impl Iterator<Item = RecoveredObject> {
-    found.into_iter().map(|object| RecoveredObject {
-        id: object.id,
-        serial: object.serial,
-        range: None,
-        meta: object.meta(),
-        attributes: object.attributes,
-        slot: 0,
-        record: 0,
-        hidden: false,
-        lsn: None,
+    found.into_iter().map(|object| {
+        let meta = object.meta();
+        RecoveredObject::spilled(object.id, object.serial, meta, object.attributes)
     })
 }

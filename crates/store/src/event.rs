@@ -7,7 +7,7 @@ use plasmon_proto::pool::{Birth, Origin};
 use plasmon_proto::ring::{Put, Submission};
 use plasmon_proto::{Attributes, Code, ObjectId};
 
-use crate::ports::SlotNo;
+use crate::ports::{Entry, SlotNo};
 
 /// A connected client, numbered by the daemon; a number is used again after `Disconnect`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -55,6 +55,21 @@ pub struct RecoveredObject {
     pub record: u32,
     /// Its record in the log, for a durable object that is out of memory.
     pub lsn: Option<Lsn>,
+}
+
+impl RecoveredObject {
+    /// One that the index lists, visible or hidden.
+    pub fn in_memory(slot: SlotNo, entry: &Entry, visible: bool, attributes: Attributes) -> Self {
+        let Entry { id, serial, range, meta, record } = *entry;
+        let (range, hidden, lsn) = (Some(range), !visible, None);
+        Self { id, serial, range, meta, attributes, hidden, slot, record, lsn }
+    }
+
+    /// One that is in the spill tier alone.
+    pub fn spilled(id: ObjectId, serial: u64, meta: ObjectMeta, attributes: Attributes) -> Self {
+        let (range, hidden, slot, record, lsn) = (None, false, 0, 0, None);
+        Self { id, serial, range, meta, attributes, hidden, slot, record, lsn }
+    }
 }
 
 /// Names a record of the log, for ever.

@@ -91,10 +91,8 @@ impl<D: Directory> Store<D> {
     fn out_of_memory(&mut self, object: LoggedObject) -> RecoveredObject {
         let LoggedObject { id, lsn, meta, mut attributes } = object;
         attributes.durable = !id.is_pooled();
-        let serial = self.serial();
-        let (range, hidden, slot, record) = (None, false, 0, 0);
-        let lsn = Some(lsn);
-        RecoveredObject { id, serial, range, meta, attributes, hidden, slot, record, lsn }
+        let spilled = RecoveredObject::spilled(id, self.serial(), meta, attributes);
+        RecoveredObject { lsn: Some(lsn), ..spilled }
     }
 
     /// Takes over a copy of an object of the pool; what is made of it if the log alone has it.

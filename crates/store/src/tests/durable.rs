@@ -46,17 +46,8 @@ pub(super) fn restart_with(world: World, quarantined: bool) -> World {
     let mut store = world.store;
     let objects = store.objects.directory.entries().map(|(slot, entry, visible)| {
         let extras = store.objects.extras_of(entry.record);
-        crate::event::RecoveredObject {
-            id: entry.id,
-            serial: entry.serial,
-            range: Some(entry.range),
-            meta: entry.meta,
-            attributes: extras.map(|extras| extras.attributes.clone()).unwrap_or_default(),
-            hidden: !visible,
-            slot,
-            record: entry.record,
-            lsn: None,
-        }
+        let attributes = extras.map(|extras| extras.attributes.clone()).unwrap_or_default();
+        crate::event::RecoveredObject::in_memory(slot, entry, visible, attributes)
     });
     let objects: Vec<_> = objects.collect();
     let extents: Vec<_> = world

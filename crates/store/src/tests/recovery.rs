@@ -71,33 +71,14 @@ impl StoreRemains {
         let meta = ObjectMeta { sizes, traits, created_ms: 900_000, construct_ms: 0 };
         let entry = Entry { serial, id, range, meta, record };
         let slot = self.directory.leave(entry, !hidden);
-        let range = Some(range);
-        self.objects.push(RecoveredObject {
-            id,
-            serial,
-            range,
-            meta,
-            attributes,
-            hidden,
-            slot,
-            record,
-            lsn: None,
-        });
+        self.objects.push(RecoveredObject::in_memory(slot, &entry, !hidden, attributes));
         self
     }
 
     fn spilled(mut self, number: u64, serial: u64) -> Self {
-        self.objects.push(RecoveredObject {
-            id: id(number),
-            serial,
-            range: None,
-            meta: ObjectMeta { sizes: sizes(1000), created_ms: 900_000, ..ObjectMeta::default() },
-            attributes: Attributes::default(),
-            hidden: false,
-            slot: 0,
-            record: 0,
-            lsn: None,
-        });
+        let meta = ObjectMeta { sizes: sizes(1000), created_ms: 900_000, ..ObjectMeta::default() };
+        let attributes = Attributes::default();
+        self.objects.push(RecoveredObject::spilled(id(number), serial, meta, attributes));
         self
     }
 

@@ -9,8 +9,9 @@ mod logging;
 mod quotas;
 mod repair;
 
+use plasmon_proto::extent::{ExtentId, Range};
 use plasmon_proto::message::{Landing, Reply, Request};
-use plasmon_proto::object::{Durability, PoolAttributes, Traits};
+use plasmon_proto::object::{Durability, ObjectMeta, PoolAttributes, Traits};
 use plasmon_proto::pool::{Birth, Call, Class, Content, Fate, Origin, Refusal, Slot, Told};
 use plasmon_proto::ring::Submission;
 use plasmon_proto::{Attributes, Code, Name, ObjectId, ObjectState, Policy};
@@ -952,35 +953,26 @@ fn an_agent_is_told_of_every_copy_however_many_there_are() {
     assert_eq!((told.len(), calls.len()), (count as usize, count as usize));
 }
 
-#[test]
-fn a_restarted_daemon_shows_no_free_copy_before_it_is_vouched_for_again() {
-    // What is hidden may have been withheld or deleted: the pool knows.
-    let mut directory = super::TestDirectory::default();
-    let extent = plasmon_proto::extent::ExtentId(7);
-    let mut objects = Vec::new();
-    let hidden_ones = [("shown", false), ("hidden", true)];
-    for (at, (text, hidden)) in hidden_ones.into_iter().enumerate() {
-        let attributes = attributes(text, Some(ELSEWHERE));
+/// What an earlier daemon left of an object in memory, and whether clients saw it.
+struct Remains {
+    id: ObjectId,
+    attributes: Attributes,
+    traits: Traits,
+    visible: bool,
+}
+
+/// A world whose daemon has taken these over.
+fn restarted(remains: Vec<Remains>) -> World {
+    let (mut directory, mut objects) = (super::TestDirectory::default(), Vec::new());
+    let extent = ExtentId(7);
+    for (at, Remains { id, attributes, traits, visible }) in (0..).zip(remains) {
         let mut sizes = sizes(1000);
         sizes.attributes = attributes.encode().len() as u64;
-        let bytes = sizes.footprint().unwrap();
-        let range = plasmon_proto::extent::Range { extent, offset: at as u64 * 8192, bytes };
-        let meta = plasmon_proto::object::ObjectMeta { sizes, ..Default::default() };
-        let (id, serial, record) = (free(text), 100 + at as u64, at as u32);
-        let slot = directory.leave(Entry { serial, id, range, meta, record }, !hidden);
-        let range = Some(range);
-        let lsn = None;
-        objects.push(RecoveredObject {
-            id,
-            serial,
-            range,
-            meta,
-            attributes,
-            hidden,
-            slot,
-            record,
-            lsn,
-        });
+        let range = Range { extent, offset: at * 8192, bytes: sizes.footprint().unwrap() };
+        let meta = ObjectMeta { sizes, traits, ..ObjectMeta::default() };
+        let entry = Entry { serial: 100 + at, id, range, meta, record: at as u32 };
+        let slot = directory.leave(entry, visible);
+        objects.push(RecoveredObject::in_memory(slot, &entry, visible, attributes));
     }
     let extents = [RecoveredExtent {
         extent,
@@ -995,6 +987,17 @@ fn a_restarted_daemon_shows_no_free_copy_before_it_is_vouched_for_again() {
     let mut effects = Vec::new();
     world.store.recover(world.now_ms, &extents, objects, &mut effects);
     world.do_all(effects);
+    world
+}
+
+#[test]
+fn a_restarted_daemon_shows_no_free_copy_before_it_is_vouched_for_again() {
+    // What is hidden may have been withheld or deleted: the pool knows.
+    let left = |(text, visible)| {
+        let (attributes, traits) = (attributes(text, Some(ELSEWHERE)), Traits::default());
+        Remains { id: free(text), attributes, traits, visible }
+    };
+    let mut world = restarted([("shown", true), ("hidden", false)].map(left).into());
 
     let client = world.connect(2);
     let (shown, hidden) = (free("shown"), free("hidden"));

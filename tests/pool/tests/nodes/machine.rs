@@ -255,34 +255,11 @@ impl Machine {
         let mut objects = Vec::new();
         for (slot, entry, visible) in self.left.entries() {
             let attributes = self.token_of(entry)?.attributes.clone();
-            let Entry { id, serial, range, meta, record } = *entry;
-            let (range, hidden) = (Some(range), !visible);
-            objects.push(RecoveredObject {
-                id,
-                serial,
-                range,
-                meta,
-                attributes,
-                hidden,
-                slot,
-                record,
-                lsn: None,
-            });
+            objects.push(RecoveredObject::in_memory(slot, entry, visible, attributes));
         }
         for file in self.tier.values() {
             let SpillOrder { id, serial, meta, attributes, .. } = file.order.clone();
-            let (range, hidden, slot, record) = (None, false, 0, 0);
-            objects.push(RecoveredObject {
-                id,
-                serial,
-                range,
-                meta,
-                attributes,
-                hidden,
-                slot,
-                record,
-                lsn: None,
-            });
+            objects.push(RecoveredObject::spilled(id, serial, meta, attributes));
         }
         Ok(objects)
     }

@@ -8,6 +8,7 @@ use plasmon_proto::{ObjectId, ObjectState};
 
 use super::rules::number_of;
 use super::{IDS, Model, id};
+use crate::effect::SpillOrder;
 use crate::event::{ClientNo, RecoveredExtent, RecoveredObject};
 use crate::memory::{Extent, Kind};
 use crate::spill::{Backing, SpilledObject};
@@ -73,20 +74,10 @@ impl Model {
             .objects
             .directory
             .entries()
-            .map(|(slot, entry, visible)| RecoveredObject {
-                id: entry.id,
-                serial: entry.serial,
-                range: Some(entry.range),
-                meta: entry.meta,
-                attributes: store
-                    .objects
-                    .extras_of(entry.record)
-                    .map(|extras| extras.attributes.clone())
-                    .unwrap_or_default(),
-                hidden: !visible,
-                slot,
-                record: entry.record,
-                lsn: None,
+            .map(|(slot, entry, visible)| {
+                let extras = store.objects.extras_of(entry.record);
+                let attributes = extras.map(|extras| extras.attributes.clone()).unwrap_or_default();
+                RecoveredObject::in_memory(slot, entry, visible, attributes)
             })
             .collect();
         let in_file = |(_, it): &(&ObjectId, &SpilledObject)| it.backing == Backing::File;
@@ -100,17 +91,9 @@ impl Model {
             left.push(file);
         }
         for (object, spilled) in store.objects.tier.from(0).filter(in_file) {
-            left.push(RecoveredObject {
-                id: *object,
-                serial: spilled.serial,
-                range: None,
-                meta: spilled.meta,
-                attributes: spilled.extras.attributes.clone(),
-                hidden: false,
-                slot: 0,
-                record: 0,
-                lsn: None,
-            });
+            let attributes = spilled.extras.attributes.clone();
+            let (serial, meta) = (spilled.serial, spilled.meta);
+            left.push(RecoveredObject::spilled(*object, serial, meta, attributes));
         }
         // What was just being written may be in the tier already, whatever became of it in memory.
         let writing = self.world.open.iter().filter_map(|(_, effect)| match effect {
@@ -119,17 +102,8 @@ impl Model {
         });
         for order in writing.filter(|order| order.serial.is_multiple_of(2)) {
             self.world.tier.insert(order.serial, order.id);
-            left.push(RecoveredObject {
-                id: order.id,
-                serial: order.serial,
-                range: None,
-                meta: order.meta,
-                attributes: order.attributes,
-                hidden: false,
-                slot: 0,
-                record: 0,
-                lsn: None,
-            });
+            let SpillOrder { id, serial, meta, attributes, .. } = order;
+            left.push(RecoveredObject::spilled(id, serial, meta, attributes));
         }
         left
     }

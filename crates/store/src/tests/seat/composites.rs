@@ -368,47 +368,13 @@ fn a_composite_with_a_home_is_accepted_with_its_members_and_ends_with_one_that_i
 /// pins on them. Those of a pool were deleted: shown again they would be put again.
 #[test]
 fn a_restarted_daemon_does_not_bring_deleted_members_back() {
-    let mut directory = crate::tests::TestDirectory::default();
-    let extent = plasmon_proto::extent::ExtentId(7);
+    let left = |id, attributes, owned| {
+        let traits = Traits { owned, ..Traits::default() };
+        Remains { id, attributes, traits, visible: false }
+    };
     let composite = of(&[homed(1)], true, attributes("x", None));
-    let mut objects = Vec::new();
-    for (at, attributes) in [Attributes::default(), composite].into_iter().enumerate() {
-        let mut sizes = sizes(1000);
-        sizes.attributes = attributes.encode().len() as u64;
-        let bytes = sizes.footprint().unwrap();
-        let range = plasmon_proto::extent::Range { extent, offset: at as u64 * 8192, bytes };
-        let traits = Traits { owned: at == 0, ..Traits::default() };
-        let meta = plasmon_proto::object::ObjectMeta { sizes, traits, ..Default::default() };
-        let id = if at == 0 { homed(1) } else { free("x") };
-        let (serial, record, hidden) = (100 + at as u64, at as u32, true);
-        let slot = directory.leave(Entry { serial, id, range, meta, record }, !hidden);
-        let range = Some(range);
-        let lsn = None;
-        objects.push(RecoveredObject {
-            id,
-            serial,
-            range,
-            meta,
-            attributes,
-            hidden,
-            slot,
-            record,
-            lsn,
-        });
-    }
-    let extents = [RecoveredExtent {
-        extent,
-        bytes: MIB,
-        quarantined: false,
-        lent: None,
-        strict: false,
-        resident_bytes: MIB,
-    }];
-    let mut world = World::over(Store::new(config(), directory));
-    world.extents.insert(extent, MIB);
-    let mut effects = Vec::new();
-    world.store.recover(world.now_ms, &extents, objects, &mut effects);
-    world.do_all(effects);
+    let member = left(homed(1), Attributes::default(), true);
+    let mut world = restarted(vec![member, left(free("x"), composite, false)]);
     let _ = world.agent(1);
     let told = world.calls();
     let is_commit = |call: &Call| matches!(call, Call::CommitKept { .. } | Call::Commit { .. });
