@@ -10,7 +10,8 @@ use plasmon_testkit::Random;
 
 use crate::content;
 use crate::fates::{Fate, Fates};
-use crate::node::{self, Node};
+use crate::node::Node;
+use crate::processes;
 use crate::residency;
 use crate::tally::Tally;
 
@@ -41,7 +42,7 @@ pub(crate) fn run(
     tally: &mut Tally,
 ) -> Result<()> {
     tally.audits += 1;
-    let quiet = node.until("the workers' traces to go", |now| {
+    let quiet = node.daemon.until("the workers' traces to go", |now| {
         now.clients == 1 && now.creating == 0 && now.lingering == 0 && now.waits == 0
     });
     if let Err(error) = quiet {
@@ -59,7 +60,7 @@ pub(crate) fn run(
 fn check_objects(node: &Node, fates: &Fates, tally: &mut Tally) {
     for (id, fate) in fates.all() {
         let timeout = if fate == Fate::There { MUST_BE_THERE } else { Duration::ZERO };
-        match node.store.get(&id, Some(timeout)) {
+        match node.daemon.store.get(&id, Some(timeout)) {
             Ok(_) if fate == Fate::Gone => {
                 tally.violations.push(format!("object {id} was deleted and is there"));
             }
@@ -83,7 +84,7 @@ fn check_objects(node: &Node, fates: &Fates, tally: &mut Tally) {
 
 /// Nothing is listed that was never put: an aborted object, or one that was never finished.
 fn check_listing(node: &Node, fates: &Fates, tally: &mut Tally) -> Result<()> {
-    for info in node.store.list(&Filter::default())? {
+    for info in node.daemon.store.list(&Filter::default())? {
         match fates.of(&info.id) {
             Some(Fate::There | Fate::Either) => {}
             Some(Fate::Gone) => tally.violations.push(format!("{} is listed", info.id)),
@@ -99,14 +100,14 @@ fn check_listing(node: &Node, fates: &Fates, tally: &mut Tally) -> Result<()> {
 /// What is counted as used is used, and the descriptors are those of what is there.
 fn check_memory(node: &Node, tally: &mut Tally) -> Result<()> {
     let settled = |now: &Status| now.lingering == 0 && now.leased_bytes == 0;
-    let status = match node.until("the leases to return", settled) {
+    let status = match node.daemon.until("the leases to return", settled) {
         Ok(status) => status,
         Err(error) => {
             tally.leaks.push(error.to_string());
-            node.store.status()?
+            node.daemon.store.status()?
         }
     };
-    let listed = node.store.list(&Filter::default())?;
+    let listed = node.daemon.store.list(&Filter::default())?;
     let sealed = listed.iter().filter(|info| info.state == ObjectState::Sealed);
     let (least, most) = sealed.map(charge).fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
     let used = status.used_bytes;
@@ -117,10 +118,10 @@ fn check_memory(node: &Node, tally: &mut Tally) -> Result<()> {
     // Extents are closed in the background.
     let few = |now: &Status| {
         let most = now.extents as usize + now.clients as usize + MEMFDS_FIXED;
-        [now.pid, now.keeper_pid].map(|pid| node::memfds(pid).is_ok_and(|found| found <= most))
+        [now.pid, now.keeper_pid].map(|pid| processes::memfds(pid).is_ok_and(|found| found <= most))
             == [true, true]
     };
-    if let Err(error) = node.until("unused memfds to be closed", few) {
+    if let Err(error) = node.daemon.until("unused memfds to be closed", few) {
         let held = [status.pid, status.keeper_pid].map(residency::memfds);
         tally.leaks.push(format!("{error}; {}", held.join("; ")));
     }
@@ -152,13 +153,13 @@ fn thin_out(
     for ids in chosen.chunks(DELETE_IDS_MAX) {
         let there: HashSet<ObjectId> =
             ids.iter().filter(|id| fates.of(id) == Some(Fate::There)).copied().collect();
-        for (id, code) in ids.iter().zip(node.store.delete(ids)?) {
+        for (id, code) in ids.iter().zip(node.daemon.store.delete(ids)?) {
             if there.contains(id)
                 && let Some(code) = code
             {
                 tally.violations.push(format!("deleting object {id}: {}", code.key()));
             }
-            if node.store.contains(id)? {
+            if node.daemon.store.contains(id)? {
                 tally.violations.push(format!("object {id} outlived its deletion"));
             }
             fates.forget(id);

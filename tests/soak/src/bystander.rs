@@ -9,11 +9,11 @@ use std::process::{self, Command};
 use std::time::Duration;
 
 use clap::ValueEnum;
-use plasmon_client::{Client, Code, ConnectOptions, Filter, PutOptions};
+use plasmon_client::{Client, Code, Filter, PutOptions};
 use plasmon_shm::fork;
 
 use crate::content::{self, Origin};
-use crate::worker::TIMEOUT;
+use crate::worker::{TIMEOUT, connect};
 
 /// A large object, with its own extent, that a bystander makes, reads and deletes: it keeps
 /// the mappings, and the store must have the memory back all the same.
@@ -83,14 +83,7 @@ fn map_and_delete(store: &Client) -> anyhow::Result<()> {
 
 /// Reads a little, then does nothing until the standard input ends.
 pub(crate) fn run(socket: &Path, kind: Kind) -> anyhow::Result<()> {
-    let options = ConnectOptions {
-        socket: Some(socket.to_owned()),
-        name: format!("bystander {}", kind.flag()),
-        connect_timeout: TIMEOUT,
-        reconnect_timeout: TIMEOUT,
-        ..ConnectOptions::default()
-    };
-    let store = Client::connect(&options)?;
+    let store = connect(socket, format!("bystander {}", kind.flag()))?;
     let subscription =
         (kind == Kind::Slow).then(|| store.subscribe(&Filter::default())).transpose()?;
     let listed = store.list(&Filter::default())?;

@@ -5,7 +5,6 @@
 //! once, which ends a life; the next one has other settings.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -14,7 +13,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::Args;
 use plasmon_testkit::Random;
 use rustix::process::Signal;
@@ -24,10 +23,12 @@ use crate::bystander::Kind;
 use crate::fates::{Fate, Fates};
 use crate::journal::Entry;
 use crate::lives::{self, Life};
-use crate::node::{self, Node};
+use crate::node::Node;
+use crate::processes;
 use crate::residency;
 use crate::tally::Tally;
 use crate::worker::TIMEOUT;
+use crate::worker_lines::{self, WorkerLine};
 
 /// Rounds between two audits.
 const AUDIT_EVERY: u64 = 25;
@@ -100,9 +101,6 @@ struct Worker {
     stdin: Option<ChildStdin>,
 }
 
-/// What comes from a worker: a line, or the end.
-type Line = (u32, Option<String>);
-
 /// The verifier.
 struct Verifier<'a> {
     plan: &'a Plan,
@@ -112,7 +110,7 @@ struct Verifier<'a> {
     bystanders: Vec<Child>,
     workers: Vec<Worker>,
     started: u32,
-    lines: (Sender<Line>, Receiver<Line>),
+    lines: (Sender<WorkerLine>, Receiver<WorkerLine>),
     fates: Fates,
     random: Random,
     tally: Tally,
@@ -142,7 +140,7 @@ pub(crate) fn run(plan: &Plan) -> Result<bool> {
     };
     let begun = Instant::now();
     let outcome = verifier.rounds();
-    let Verifier { node, workers, bystanders, mut tally, folder: _folder, .. } = verifier;
+    let Verifier { mut node, workers, bystanders, mut tally, folder: _folder, .. } = verifier;
     // Only after a failure are there any.
     for mut child in workers.into_iter().map(|worker| worker.child).chain(bystanders) {
         let _ = child.kill();
@@ -150,18 +148,16 @@ pub(crate) fn run(plan: &Plan) -> Result<bool> {
     }
     tally.new_findings().iter().for_each(|finding| println!("at the end: {finding}"));
     println!("in {:.1} s:\n{tally}", begun.elapsed().as_secs_f64());
-    let log = node.log_tail(LOG_LINES);
-    let stopped = node.stop();
-    let clean = tally.is_clean() && outcome.is_ok() && matches!(stopped, Ok(true));
+    let log = node.daemon.log_tail(LOG_LINES);
+    let stopped = node.daemon.stop();
+    let clean = tally.is_clean() && outcome.is_ok() && stopped.is_ok();
     if !clean {
         println!("the end of the daemon's log:\n{log}");
         println!("again: make soak NAME=kill ROUNDS={} SEED={seed}", plan.rounds);
     }
     println!("{} passed, {} failed", u8::from(clean), u8::from(!clean));
     outcome?;
-    if !stopped? {
-        bail!("the store's processes did not end");
-    }
+    stopped?;
     Ok(clean)
 }
 
@@ -205,12 +201,12 @@ impl Verifier<'_> {
                 self.count("clients killed");
             }
             Fault::KillDaemon => {
-                let took = self.node.kill_daemon()?;
+                let took = self.node.daemon.kill_daemon()?;
                 self.tally.recoveries.push(took);
                 self.count("daemons killed");
             }
             Fault::KillKeeper => {
-                self.node.kill_keeper()?;
+                self.node.daemon.kill_keeper()?;
                 self.count("keepers killed");
             }
             Fault::StopClient => {
@@ -218,11 +214,11 @@ impl Verifier<'_> {
                 self.pause(self.workers[at].child.id(), "clients stopped")?;
             }
             Fault::StopDaemon => {
-                let pid = self.node.store.status()?.pid;
+                let pid = self.node.daemon.store.status()?.pid;
                 self.pause(pid, "daemons stopped")?;
             }
             Fault::StopKeeper => {
-                let pid = self.node.store.status()?.keeper_pid;
+                let pid = self.node.daemon.store.status()?.keeper_pid;
                 self.pause(pid, "keepers stopped")?;
             }
             Fault::LoseFolder => {
@@ -237,9 +233,9 @@ impl Verifier<'_> {
 
     /// Stops a process for a moment. A daemon may die of a stopped one's silence, but nothing else.
     fn pause(&mut self, pid: u32, what: &'static str) -> Result<()> {
-        node::signal(pid, Signal::STOP)?;
+        processes::signal(pid, Signal::STOP)?;
         self.listen_for(PAUSE_MS_MAX);
-        node::signal(pid, Signal::CONT)?;
+        processes::signal(pid, Signal::CONT)?;
         self.count(what);
         Ok(())
     }
@@ -260,7 +256,7 @@ impl Verifier<'_> {
         println!("life: {}", life.name);
         // Everything in memory is gone, and what was in files with it.
         self.fates.forget_all();
-        self.node.kill_both()?;
+        self.node.daemon.kill_both()?;
         self.count("daemon and keeper at once");
         self.node = Node::start(&self.plan.daemon, &life, self.folder.path())?;
         self.life = life;
@@ -275,7 +271,7 @@ impl Verifier<'_> {
     fn attract_bystander(&mut self) -> Result<()> {
         if self.bystanders.len() < Kind::ALL.len() {
             let kind = Kind::ALL[self.bystanders.len()];
-            let child = own_command(&self.node.socket(), "bystander")
+            let child = own_command(&self.node.daemon.socket(), "bystander")
                 .args(["--kind", kind.flag()])
                 .stdout(Stdio::null())
                 .spawn()
@@ -290,7 +286,7 @@ impl Verifier<'_> {
     fn check_residency(&mut self) -> Result<()> {
         let bystanders: Vec<u32> = self.bystanders.iter().map(Child::id).collect();
         let mut resident = 0;
-        let within = self.node.until("dropped memory to be given back", |now| {
+        let within = self.node.daemon.until("dropped memory to be given back", |now| {
             let forked = bystanders.iter().flat_map(|pid| residency::children(*pid));
             let pids = forked.chain(bystanders.iter().copied());
             resident = residency::resident_bytes(pids.chain([now.pid, now.keeper_pid]));
@@ -316,22 +312,12 @@ impl Verifier<'_> {
     fn start_worker(&mut self) -> Result<()> {
         self.started += 1;
         let number = self.started;
-        let mut command = worker_command(&self.node.socket(), number, self.random.word());
+        let mut command = worker_command(&self.node.daemon.socket(), number, self.random.word());
         if self.life.two_users && number.is_multiple_of(2) {
             command.uid(lives::OTHER_UID).gid(lives::OTHER_UID);
         }
         let mut child = command.spawn().context("starting a worker")?;
-        let stdout = child.stdout.take().context("a worker has an output")?;
-        let lines = self.lines.0.clone();
-        thread::spawn(move || {
-            for line in BufReader::new(stdout).lines().map_while(|line| line.ok()) {
-                // The verifier only stops listening when it ends.
-                if lines.send((number, Some(line))).is_err() {
-                    return;
-                }
-            }
-            let _ = lines.send((number, None));
-        });
+        worker_lines::forward(number, &mut child, &self.lines.0)?;
         let stdin = child.stdin.take();
         self.workers.push(Worker { number, child, stdin });
         Ok(())
@@ -372,7 +358,7 @@ impl Verifier<'_> {
         Ok(())
     }
 
-    fn take(&mut self, (number, line): Line) {
+    fn take(&mut self, (number, line): WorkerLine) {
         let Some(line) = line else { return };
         match Entry::parse(&line) {
             // A killed worker's last line may be cut; it says nothing that was acknowledged.

@@ -20,15 +20,18 @@ mod audit;
 mod bystander;
 mod cluster;
 mod content;
+mod daemon;
 mod fates;
 mod journal;
 mod kill;
 mod lives;
 mod log;
 mod node;
+mod processes;
 mod residency;
 mod tally;
 mod worker;
+mod worker_lines;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use plasmon_client::{Client, ConnectOptions};
+use plasmon_client::{Client, ConnectOptions, Error};
 use plasmon_testkit::Random;
 
 use crate::content::Origin;
@@ -26,16 +26,21 @@ const THREADS: u8 = 2;
 /// For how long a worker waits for the daemon, at the start and after it was killed.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Works until the standard input ends.
-pub(crate) fn run(socket: &Path, number: u32, seed: u64) -> anyhow::Result<()> {
+/// Connects to a store whose daemon may be killed at any time.
+pub(crate) fn connect(socket: &Path, name: String) -> Result<Client, Error> {
     let options = ConnectOptions {
         socket: Some(socket.to_owned()),
-        name: format!("worker {number}"),
+        name,
         connect_timeout: TIMEOUT,
         reconnect_timeout: TIMEOUT,
         ..ConnectOptions::default()
     };
-    let store = Client::connect(&options)?;
+    Client::connect(&options)
+}
+
+/// Works until the standard input ends.
+pub(crate) fn run(socket: &Path, number: u32, seed: u64) -> anyhow::Result<()> {
+    let store = connect(socket, format!("worker {number}"))?;
     Entry::Ready.report();
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {

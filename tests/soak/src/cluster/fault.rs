@@ -12,7 +12,7 @@ use super::history::Loss;
 use super::load::{Shared, lock};
 use super::machine::Machine;
 use super::power::Cut;
-use crate::node::signal;
+use crate::processes::signal;
 
 /// The longest that something is stopped, or a node is down.
 const PAUSE_MS_MAX: u64 = 6_000;

@@ -11,7 +11,7 @@ use plasmon_client::{Client, ConnectOptions};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
-use crate::node::{is_alive, signal};
+use crate::processes::{is_alive, signal};
 
 /// How many bytes of objects a node holds.
 pub(super) const CAPACITY_BYTES: u64 = 192 << 20;

@@ -1,15 +1,15 @@
 //! A client of durable objects under the verifier's eyes.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::thread;
 
 use clap::Args;
-use plasmon_client::{Client, Code, ConnectOptions, Error, ObjectId, PutOptions};
+use plasmon_client::{Client, Code, Error, ObjectId, PutOptions};
 use plasmon_testkit::Random;
 
 use super::line::Line;
 use crate::content::{self, Kind, Origin};
-use crate::worker::TIMEOUT;
+use crate::worker::connect;
 
 /// Threads of one worker: what they put at about the same time is written with one sync.
 const THREADS: u8 = 3;
@@ -37,7 +37,9 @@ pub(crate) struct Orders {
 /// Works until it is killed, or the store is gone.
 pub(crate) fn run(orders: &Orders) -> anyhow::Result<()> {
     // The store may be killed before this worker reaches it.
-    let Ok(client) = connect(&orders.socket, orders.number) else { return Ok(()) };
+    let Ok(client) = connect(&orders.socket, format!("worker {}", orders.number)) else {
+        return Ok(());
+    };
     thread::scope(|scope| {
         for thread in 0..THREADS {
             let origin = Origin { worker: orders.number, thread };
@@ -50,17 +52,6 @@ pub(crate) fn run(orders: &Orders) -> anyhow::Result<()> {
         }
     });
     Ok(())
-}
-
-fn connect(socket: &Path, number: u32) -> Result<Client, Error> {
-    let options = ConnectOptions {
-        socket: Some(socket.to_owned()),
-        name: format!("worker {number}"),
-        connect_timeout: TIMEOUT,
-        reconnect_timeout: TIMEOUT,
-        ..ConnectOptions::default()
-    };
-    Client::connect(&options)
 }
 
 struct Hand {

@@ -18,11 +18,9 @@ mod ledger;
 mod line;
 mod store;
 
-use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
@@ -31,7 +29,8 @@ use plasmon_testkit::Random;
 
 use self::ledger::Ledger;
 use self::line::Line;
-use self::store::Store;
+use crate::daemon::Daemon;
+use crate::worker_lines::{self, WorkerLine};
 
 /// The longest that a store lives in a round before something dies.
 const LIFE_MS_MAX: u64 = 120;
@@ -59,9 +58,6 @@ pub(crate) struct Plan {
     folder: Option<PathBuf>,
 }
 
-/// What a worker said, or that it has ended.
-type Heard = (u32, Option<String>);
-
 /// A client process.
 struct Worker {
     number: u32,
@@ -78,7 +74,7 @@ struct Verifier<'a> {
     started: u32,
     /// Workers whose last line was not heard yet.
     speaking: usize,
-    lines: (Sender<Heard>, Receiver<Heard>),
+    lines: (Sender<WorkerLine>, Receiver<WorkerLine>),
 }
 
 /// Runs the soak; whether nothing was lost, torn or resurrected.
@@ -118,19 +114,19 @@ pub(crate) fn run(plan: &Plan) -> Result<bool> {
 
 impl Verifier<'_> {
     fn rounds(&mut self) -> Result<()> {
-        let mut store = Store::start(&self.plan.daemon, &self.folder, &mut self.random)?;
+        let mut daemon = store::start(&self.plan.daemon, &self.folder, &mut self.random)?;
         for round in 1..=self.plan.rounds {
             while self.workers.len() < self.plan.workers {
-                self.start_worker(&store)?;
+                self.start_worker(&daemon)?;
             }
             self.listen_for(LIFE_MS_MAX);
             match self.random.below(100) {
                 0..25 => {
-                    store.kill_daemon()?;
+                    daemon.kill_daemon()?;
                     self.ledger.count("daemons killed");
                 }
                 25..32 => {
-                    store.kill_keeper()?;
+                    daemon.kill_keeper()?;
                     self.ledger.count("keepers killed");
                 }
                 32..45 => {
@@ -141,11 +137,11 @@ impl Verifier<'_> {
                     self.ledger.count("clients killed");
                 }
                 _ => {
-                    store.kill_both()?;
+                    daemon.kill_both()?;
                     self.end_workers()?;
                     self.ledger.count("whole stores killed");
-                    store = Store::start(&self.plan.daemon, &self.folder, &mut self.random)?;
-                    self.ledger.audit(&store.client, &mut self.random)?;
+                    daemon = store::start(&self.plan.daemon, &self.folder, &mut self.random)?;
+                    self.ledger.audit(&daemon.store, &mut self.random)?;
                 }
             }
             if round % REPORT_EVERY == 0 {
@@ -153,36 +149,26 @@ impl Verifier<'_> {
             }
         }
         // The last look, at what a store finds that was left by any of these.
-        store.kill_both()?;
+        daemon.kill_both()?;
         self.end_workers()?;
-        let store = Store::start(&self.plan.daemon, &self.folder, &mut self.random)?;
-        self.ledger.audit(&store.client, &mut self.random)?;
-        store.stop()
+        let mut daemon = store::start(&self.plan.daemon, &self.folder, &mut self.random)?;
+        self.ledger.audit(&daemon.store, &mut self.random)?;
+        daemon.stop()
     }
 
-    fn start_worker(&mut self, store: &Store) -> Result<()> {
+    fn start_worker(&mut self, daemon: &Daemon) -> Result<()> {
         self.started += 1;
         let number = self.started;
         let mut child = Command::new("/proc/self/exe")
             .arg("durable-worker")
             .arg("--socket")
-            .arg(store.socket())
+            .arg(daemon.socket())
             .args(["--number", &number.to_string(), "--seed", &self.random.word().to_string()])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()
             .context("starting a worker")?;
-        let stdout = child.stdout.take().context("a worker has an output")?;
-        let lines = self.lines.0.clone();
-        thread::spawn(move || {
-            for line in BufReader::new(stdout).lines().map_while(|line| line.ok()) {
-                // The verifier only stops listening when it ends.
-                if lines.send((number, Some(line))).is_err() {
-                    return;
-                }
-            }
-            let _ = lines.send((number, None));
-        });
+        worker_lines::forward(number, &mut child, &self.lines.0)?;
         self.speaking += 1;
         self.workers.push(Worker { number, child });
         Ok(())
@@ -211,7 +197,7 @@ impl Verifier<'_> {
         Ok(())
     }
 
-    fn hear(&mut self, (number, line): Heard) {
+    fn hear(&mut self, (number, line): WorkerLine) {
         let Some(line) = line else {
             self.speaking -= 1;
             return;
