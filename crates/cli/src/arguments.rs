@@ -10,8 +10,8 @@ use std::time::Duration;
 use clap::{Parser, Subcommand, ValueEnum};
 
 pub(crate) use self::pool::{
-    EtcdCertificates, Pool, PoolAddress, PoolChild, PoolDev, PoolDrain, PoolForget, PoolInitCerts,
-    PoolNode, PoolUndrain, PoolVerify,
+    EtcdCertificates, Pool, PoolAddress, PoolChild, PoolDev, PoolDrain, PoolInitCerts, PoolNode,
+    PoolOrder, PoolVerify,
 };
 pub(crate) use self::retention::Retention;
 pub(crate) use self::spark::{Shuffle, ShufflePool, Spark, SparkDoctor, SparkSubmit};

@@ -43,7 +43,7 @@ pub(crate) enum Pool {
     /// What other nodes have copies of is copied again; what only this node had is lost. A node
     /// that is there cannot be forgotten. When many nodes were lost at once, none is given up until
     /// some are forgotten or come back.
-    Forget(PoolForget),
+    Forget(PoolOrder),
     /// Move everything off a node, so that it can be stopped without loss.
     ///
     /// Copies that only this node has go to others first. It serves what it has as long as it is
@@ -51,7 +51,7 @@ pub(crate) enum Pool {
     /// draining.
     Drain(PoolDrain),
     /// Have a node take part again that is to be drained, or was.
-    Undrain(PoolUndrain),
+    Undrain(PoolOrder),
     /// Compare all records of the pool with the copies on its nodes, and repair what differs.
     ///
     /// It asks the pool daemon of the running store, and fails when the pool is not whole: when
@@ -197,9 +197,9 @@ pub(crate) struct EtcdCertificates {
     pub(crate) pool_etcd_key: Option<PathBuf>,
 }
 
-/// Arguments of `pool forget`.
+/// Arguments of `pool forget` and `pool undrain`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct PoolForget {
+pub(crate) struct PoolOrder {
     /// The name of the node, or the number of its slot.
     #[arg(add = completion::nodes())]
     pub(crate) node: String,
@@ -229,23 +229,6 @@ pub(crate) struct PoolDrain {
     /// How long to wait until the node is drained (default: as long as it takes).
     #[arg(long, value_name = "SECONDS", conflicts_with = "no_wait")]
     pub(crate) timeout: Option<f64>,
-}
-
-/// Arguments of `pool undrain`.
-#[derive(Debug, clap::Args)]
-pub(crate) struct PoolUndrain {
-    /// The name of the node, or the number of its slot.
-    #[arg(add = completion::nodes())]
-    pub(crate) node: String,
-    /// The pool.
-    #[command(flatten)]
-    pub(crate) pool: PoolAddress,
-    /// Return when the command is in etcd; the node that leads carries it out.
-    #[arg(long)]
-    pub(crate) no_wait: bool,
-    /// How long to wait until it is carried out.
-    #[arg(long, value_name = "SECONDS", default_value_t = 30.0, conflicts_with = "no_wait")]
-    pub(crate) timeout: f64,
 }
 
 /// Arguments of `pool verify`.

@@ -19,7 +19,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::orders::{ASK_EVERY, Placed, node_of};
 use super::reach::Reach;
-use crate::arguments::{PoolDrain, PoolUndrain};
+use crate::arguments::{PoolDrain, PoolOrder};
 use crate::output::{Output, bytes, count};
 use crate::{progress, target};
 
@@ -66,7 +66,7 @@ pub(super) fn drain(pool: &mut Reach, order: &PoolDrain, output: &Output) -> Res
 }
 
 /// Has a node take part again.
-pub(super) fn undrain(pool: &mut Reach, order: &PoolUndrain, output: &Output) -> Result<()> {
+pub(super) fn undrain(pool: &mut Reach, order: &PoolOrder, output: &Output) -> Result<()> {
     let within = target::seconds("--timeout", order.timeout)?;
     let found = pool.look()?;
     let node = node_of(&found.nodes(), &order.node)?;

@@ -7,12 +7,12 @@ use serde_json::json;
 
 use super::orders::{Placed, node_of, slot_is_there};
 use super::reach::Reach;
-use crate::arguments::PoolForget;
+use crate::arguments::PoolOrder;
 use crate::output::Output;
 use crate::target;
 
 /// Forgets a node.
-pub(super) fn forget(pool: &mut Reach, order: &PoolForget, output: &Output) -> Result<()> {
+pub(super) fn forget(pool: &mut Reach, order: &PoolOrder, output: &Output) -> Result<()> {
     let within = target::seconds("--timeout", order.timeout)?;
     let found = pool.look()?;
     let node = node_of(&found.nodes(), &order.node)?;
