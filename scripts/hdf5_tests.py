@@ -19,12 +19,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import environments
 import hdf5_suites as suites
+from environments import CURRENT, ROOT
 
-ROOT = Path(__file__).resolve().parent.parent
 REQUIREMENTS = ROOT / "hdf5" / "requirements-test.txt"
 ENVIRONMENT = ROOT / ".venvs" / "hdf5"
-CURRENT = ROOT / ".venv" / "bin" / "python"
 WORK = ROOT / "target" / "hdf5"
 #: What scripts/hdf5_library.sh builds.
 LIBRARY = ROOT / ".hdf5" / "1.14.5"
@@ -32,37 +32,22 @@ LIBRARY = ROOT / ".hdf5" / "1.14.5"
 #: How many tests run at once.
 PROCESSES = "2"
 
-INSTALL_TIMEOUT_S = 900
 TESTS_TIMEOUT_S = 900
 #: With the many random sequences that `all` runs, unless the environment sets another number.
 ALL_TESTS_TIMEOUT_S = 7200
 MANY_SEQUENCES = {"PLASMON_HDF5_SEQUENCES": "2000", "PLASMON_HDF5_FAULTY_SEQUENCES": "300"}
 
 
-def _run(command: list[str | Path], what: str) -> None:
-    done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=INSTALL_TIMEOUT_S
-    )
-    if done.returncode != 0:
-        sys.exit(f"{what} failed: {(done.stderr or done.stdout).strip()}")
-
-
 def _python() -> Path:
     """The interpreter of the environment with the wheels, which is made when it is needed."""
-    python, stamp = ENVIRONMENT / "bin" / "python", ENVIRONMENT / "made-from"
     wanted = REQUIREMENTS.read_text()
-    if not stamp.exists() or stamp.read_text() != wanted:
-        shutil.rmtree(ENVIRONMENT, ignore_errors=True)
-        _run([CURRENT, "-m", "venv", ENVIRONMENT], "the environment with the wheels")
-        install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        _run([python, *install, "-r", REQUIREMENTS], "installing the wheels")
-        stamp.write_text(wanted)
-    return python
+    return environments.made(ENVIRONMENT, wanted, ["-r", REQUIREMENTS], "the wheels")
 
 
 def _connector() -> Path:
     """A folder with the connector as the tree has it."""
-    _run(["cargo", "build", "-q", "--locked", "-p", "plasmon-hdf5"], "building the connector")
+    build = ["cargo", "build", "-q", "--locked", "-p", "plasmon-hdf5"]
+    environments.run(build, "building the connector")
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
     folder = WORK / "connector"
     folder.mkdir(parents=True, exist_ok=True)
@@ -75,17 +60,10 @@ def _connector() -> Path:
 
 def _imports() -> Path:
     """A folder that holds the package of the current environment and nothing else of it."""
-    where = "import pathlib, plasmon; print(pathlib.Path(plasmon.__file__).parent)"
-    # From elsewhere, so that no folder of the working tree is taken for an installed package.
-    found = subprocess.run(
-        [CURRENT, "-c", where], cwd="/", capture_output=True, text=True, check=False
-    )
-    if found.returncode != 0:
-        sys.exit("the package is not installed in .venv: run scripts/setup.sh")
     folder = WORK / "imports"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    (folder / "plasmon").symlink_to(found.stdout.strip())
+    (folder / "plasmon").symlink_to(environments.package())
     return folder
 
 

@@ -21,9 +21,10 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+import environments
+from environments import CURRENT, ROOT
+
 WORK = ROOT / "target" / "pyarrow-tests"
-CURRENT = ROOT / ".venv" / "bin" / "python"
 OLD = ROOT / ".venvs" / "pyarrow-11"
 
 #: The last release with these tests, and what they need not to be skipped.
@@ -78,12 +79,6 @@ class Environment:
     python: Path
 
 
-def _run(command: list[str | Path], what: str) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TIMEOUT_S)
-    if done.returncode != 0:
-        sys.exit(f"{what} failed: {(done.stderr or done.stdout).strip()}")
-
-
 def _old_python() -> Path:
     """The interpreter of the environment with pyarrow 11, which is made when it is needed."""
     version = subprocess.run(
@@ -94,27 +89,8 @@ def _old_python() -> Path:
     )
     if tuple(map(int, version.stdout.split())) > OLD_PYTHON_MAX:
         raise UnavailableError("there is no pyarrow 11 for this Python")
-    python, stamp = OLD / "bin" / "python", OLD / "made-from"
     wanted = "\n".join(REQUIREMENTS)
-    if not stamp.exists() or stamp.read_text() != wanted:
-        shutil.rmtree(OLD, ignore_errors=True)
-        _run([CURRENT, "-m", "venv", OLD], "the environment with pyarrow 11")
-        install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        _run([python, *install, *REQUIREMENTS], "installing pyarrow 11")
-        stamp.write_text(wanted)
-    return python
-
-
-def _package() -> Path:
-    """Where the package is that the current environment has."""
-    where = "import pathlib, plasmon; print(pathlib.Path(plasmon.__file__).parent)"
-    # From elsewhere, so that no folder of the working tree is taken for an installed package.
-    found = subprocess.run(
-        [CURRENT, "-c", where], cwd="/", capture_output=True, text=True, check=False
-    )
-    if found.returncode != 0:
-        sys.exit("the package is not installed in .venv: run scripts/setup.sh")
-    return Path(found.stdout.strip())
+    return environments.made(OLD, wanted, REQUIREMENTS, "pyarrow 11")
 
 
 def _edited(name: str, text: str) -> str:
@@ -131,7 +107,7 @@ def _prepare(environment: Environment) -> Path:
     shutil.rmtree(folder, ignore_errors=True)
     imports = folder / "imports"
     imports.mkdir(parents=True)
-    (imports / "plasmon").symlink_to(_package())
+    (imports / "plasmon").symlink_to(environments.package())
     (imports / "sitecustomize.py").write_text(SITE)
     (source,) = OLD.glob("lib/python*/site-packages/pyarrow/tests")
     for name in FILES:
