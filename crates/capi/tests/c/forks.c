@@ -12,18 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static void check(plasmon_code code, const char *what) {
-    if (code != PLASMON_OK) {
-        fprintf(stderr, "%s: %s\n", what, plasmon_error_message());
-        _exit(1);
-    }
-}
-
-static int status_of(pid_t child) {
-    int status = 0;
-    assert(waitpid(child, &status, 0) == child);
-    return status;
-}
+#include "children.h"
 
 /* The library lays no hand on signals, so the default action ends the child. */
 static void a_writing_reader_dies(const plasmon_store *store, size_t bytes) {

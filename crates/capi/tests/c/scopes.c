@@ -12,21 +12,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "children.h"
+
 #define IDS_MAX 8192
 #define DEADLINE_MS 30000
-
-static void check(plasmon_code code, const char *what) {
-    if (code != PLASMON_OK) {
-        fprintf(stderr, "%s: %s\n", what, plasmon_error_message());
-        _exit(1);
-    }
-}
-
-static int status_of(pid_t child) {
-    int status = 0;
-    assert(waitpid(child, &status, 0) == child);
-    return status;
-}
 
 static void put(const plasmon_store *store, const plasmon_id *id) {
     plasmon_put_options options;
