@@ -1,6 +1,7 @@
 """Measurements of Spark's shuffle on a pool of three machines.
 
-The machines, their nodes and Spark's daemons are made for one measurement, and end with it.
+The machines, their nodes and the daemons of Spark and of Celeborn are made for one measurement, and
+end with it.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from bench import environments
+from bench import celeborn, environments
 from bench.case import Entry, Samples
+from bench.celeborn import Celeborn
 from bench.environments import MissingError
 from bench.pool_machines import PoolMachines
 from bench.run import Context
@@ -37,6 +39,7 @@ VICTIM = 0
 @contextmanager
 def application(context: Context, entry: Entry) -> Iterator[tuple[Worker, Standalone]]:
     """A worker whose application runs on machines of its own."""
+    released = celeborn.release() if entry.side.startswith(celeborn.NAME) else None
     interpreter = environments.rival(context.sides[entry.side].environment)
     home = next(interpreter.parents[1].glob("lib/python*/site-packages/pyspark"))
     shared = {"PYSPARK_PYTHON": str(interpreter), "PYTHONPATH": str(environments.ROOT)}
@@ -49,14 +52,21 @@ def application(context: Context, entry: Entry) -> Iterator[tuple[Worker, Standa
             PoolMachines(Path(folder), daemon, capacity_bytes=CAPACITY_BYTES) as machines,
         ):
             cluster = Standalone(machines, home, Path(folder), shared)
+            rival = Celeborn(machines, released, Path(folder)) if released else None
+            if rival is not None:
+                rival.launch()
             cluster.start()
             machines.wait_until_joined()
+            if rival is not None:
+                rival.wait_until_ready()
             told: dict[str, Any] = {
                 "master": cluster.master,
                 "host": machines.host,
                 "socket": str(machines.own.socket),
                 "copies": entry.request["copies"],
             }
+            if rival is not None:
+                told["celeborn"] = rival.told()
             with context.fresh(entry.side, told) as (worker, _):
                 yield worker, cluster
     except (DemoError, NetworkError) as error:

@@ -100,6 +100,8 @@ class Standalone:
         program = [str(self._home / "bin" / "spark-class"), f"org.apache.spark.deploy.{service}"]
         environment = self._environment | {
             "SPARK_LOCAL_IP": host,
+            # Celeborn's client in an executor takes no address from Spark.
+            "CELEBORN_LOCAL_HOSTNAME": host,
             "SPARK_DAEMON_MEMORY": "256m",
             "SPARK_DAEMON_JAVA_OPTS": self._options,
         }

@@ -1,6 +1,7 @@
 """Spark's shuffle on three machines with a node of the pool each: cases and figures.
 
-Beside Spark's own manager on the same machines, each with one executor.
+Beside Spark's own manager on the same machines, each with one executor, and beside Celeborn where a
+release of it is named.
 """
 
 from __future__ import annotations
@@ -9,13 +10,14 @@ from collections.abc import Callable
 from statistics import median
 from typing import Any
 
+from bench import celeborn
 from bench.case import FREE, Case, Entry, Figure, Measure, Samples, Side, at_most
 from bench.environments import MissingError
 from bench.run import Context, Results
 from bench.spark_pool import WORKER, job, job_with_a_kill
 from bench.suites._spark_sides import JAR, jar
 
-OURS, VANILLA = "plasmon-3.5-pool", "sort-3.5-pool"
+OURS, VANILLA, CELEBORN = "plasmon-3.5-pool", "sort-3.5-pool", f"{celeborn.NAME}-3.5-pool"
 ONE_COPY, TWO_COPIES = "copies 1", "copies 2"
 
 TERASORT = "3 million rows of 100 bytes, ranged and sorted, on three machines"
@@ -25,6 +27,7 @@ KILL = "a machine of three killed in the reduce stage"
 SIDES = (
     Side(OURS, "Python", (*WORKER, "plasmon", str(JAR)), "spark35"),
     Side(VANILLA, "Python", (*WORKER, "sort"), "spark35"),
+    Side(CELEBORN, "Python", (*WORKER, celeborn.NAME), "spark35"),
 )
 
 
@@ -44,7 +47,7 @@ def _case(
 ) -> Case:
     entries = (
         _entry(VANILLA, request, 0, measure),
-        *(_entry(OURS, request, count, measure) for count in copies),
+        *(_entry(side, request, count, measure) for side in (OURS, CELEBORN) for count in copies),
     )
     return Case(f"{name}_3.5", f"{title}, Spark 3.5", entries, rounds=rounds, quick_rounds=1)
 
@@ -100,6 +103,13 @@ def _noted(what: str, label: str) -> Callable[[Results], float]:
 
 _ONE, _TWO = f"{OURS} {ONE_COPY}", f"{OURS} {TWO_COPIES}"
 
+
+def _beside_celeborn(case: str, title: str, copies: str) -> Figure:
+    """Ours over Celeborn's with as many copies."""
+    ratio = _ratio(case, f"{OURS} {copies}", f"{CELEBORN} {copies}")
+    return Figure(f"{case}_ratio_celeborn", f"over Celeborn's time: {title}", "x", ratio)
+
+
 FIGURES = (
     Figure(
         "pool_terasort_ratio", TERASORT, "x", _ratio("pool_terasort", _ONE, VANILLA), at_most(1.1)
@@ -129,4 +139,7 @@ FIGURES = (
         _noted("failed_stages", _TWO),
         at_most(0),
     ),
+    _beside_celeborn("pool_terasort", TERASORT, ONE_COPY),
+    _beside_celeborn("pool_blocks400", BLOCKS, ONE_COPY),
+    _beside_celeborn("node_kill", KILL, TWO_COPIES),
 )

@@ -1,8 +1,8 @@
 """A Spark application on the machines of a pool, whose jobs are timed.
 
-Run as `pool_worker plasmon JAR` or `pool_worker sort`. The harness has started the machines and
-Spark's daemons on them, and tells their addresses; it also kills a machine, when a job has said
-that it is time.
+Run as `pool_worker plasmon JAR`, `pool_worker sort` or `pool_worker celeborn`. The harness has
+started the machines, and on them Spark's daemons and those of Celeborn, and tells their addresses;
+it also kills a machine, when a job has said that it is time.
 """
 
 from __future__ import annotations
@@ -20,15 +20,17 @@ from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 from bench.rivals.protocol import Answer, serve
+from bench.rivals.spark.settings import celeborn_conf
 from bench.rivals.spark.worker import Application
 
 #: Parts of the job in which a machine is killed.
 MAPS, REDUCES = 12, 9
 #: One executor on each machine.
 CORES = "3"
-#: What is lost is missed after seconds, with both managers alike.
+#: What is lost is missed after seconds, with all managers alike.
+TIMEOUT_S = 12
 MISSED = {
-    "spark.network.timeout": "12s",
+    "spark.network.timeout": f"{TIMEOUT_S}s",
     "spark.network.timeoutInterval": "2s",
     "spark.executor.heartbeatInterval": "2s",
 }
@@ -45,13 +47,20 @@ class PoolApplication(Application):
         host: str,
         socket: str,
         copies: int,
+        celeborn: dict[str, str] | None = None,
     ) -> Answer:
-        """Notes where the application is to run."""
+        """Notes where the application is to run, and where Celeborn does."""
         self._master, self._host, self._copies = master, host, copies
+        self._celeborn = celeborn
         os.environ["PLASMON_SOCKET"] = socket
+        # Where the driver's part of Celeborn listens.
+        os.environ["CELEBORN_LOCAL_HOSTNAME"] = host
         # Where the driver's interface is asked for sums; it listens on the loopback device alone.
         os.environ["SPARK_PUBLIC_DNS"] = "127.0.0.1"
-        return super().op_start(directory, capacity_bytes)
+        answer = super().op_start(directory, capacity_bytes)
+        if celeborn is not None:
+            answer["versions"]["celeborn"] = celeborn["version"]
+        return answer
 
     def _conf(self) -> dict[str, str]:
         settings = super()._conf() | MISSED
@@ -66,6 +75,9 @@ class PoolApplication(Application):
         }
         if self.jar:
             settings["spark.plasmon.copies"] = str(self._copies)
+        if self._celeborn is not None:
+            at = self._celeborn
+            settings |= celeborn_conf(at["jar"], at["endpoints"], self._copies, TIMEOUT_S)
         return settings
 
     def op_run_killed(self, rows: int, folder: str) -> Answer:
