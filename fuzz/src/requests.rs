@@ -186,8 +186,9 @@ pub fn told(input: &mut Input<'_>) -> Told {
     let (id, birth) = (pooled_id(input), birth(input));
     match input.below(16) {
         0 => {
-            let fates = [Fate::Absent, Fate::Deleted, Fate::Lost, Fate::Unreachable, Fate::NoRoom];
-            Told::Sought { id, number: input.byte().into(), fate: fates[input.below(5)] }
+            use Fate::{Absent, Damaged, Deleted, Lost, NoRoom, Unreachable};
+            let fates = [Absent, Deleted, Lost, Unreachable, NoRoom, Damaged];
+            Told::Sought { id, number: input.byte().into(), fate: fates[input.below(6)] }
         }
         1 => {
             let results = [Ok(()), Err(Refusal::Exists), Err(Refusal::InUse(Slot(1)))];

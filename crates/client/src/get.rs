@@ -265,6 +265,10 @@ pub(crate) fn why_not(id: ObjectId, state: ObjectState, is_late: bool) -> Error 
             "a program on this machine is making an object of this name; if the pool has one \
              already, the seal of this one will be refused, and the pool's can be read here then",
         ),
+        ObjectState::Corrupt if id.is_pooled() => Error::of_state(GETTING, id, state).with_detail(
+            "the copy on this machine is damaged, or every copy in the pool is; `plasmon pool \
+             verify --deep` says which are, and repairs them if one is right",
+        ),
         other => Error::of_state(GETTING, id, other),
     }
 }

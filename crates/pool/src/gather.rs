@@ -206,6 +206,7 @@ impl Gathers {
             Answer::Absent => ReadFailure::Absent,
             Answer::Deleted => ReadFailure::Deleted,
             Answer::Lost(_) => ReadFailure::Lost,
+            Answer::Damaged(_) => ReadFailure::Damaged,
         };
         self.done(cx, no, Gathered::Failed(failure));
     }

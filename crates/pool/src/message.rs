@@ -101,6 +101,9 @@ pub enum Answer {
     Deleted,
     /// It may have existed, and no node has a copy.
     Lost(Birth),
+    /// It exists, and every copy is damaged. A question that asks for no bytes is answered that it
+    /// exists, without sources.
+    Damaged(Birth),
 }
 
 /// How a holder answers [`Message::Hold`].

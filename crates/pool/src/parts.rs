@@ -208,6 +208,7 @@ impl PartsReads {
             Answer::Absent => self.fail(cx, number, ReadFailure::Absent),
             Answer::Deleted => self.fail(cx, number, ReadFailure::Deleted),
             Answer::Lost(_) => self.fail(cx, number, ReadFailure::Lost),
+            Answer::Damaged(_) => self.fail(cx, number, ReadFailure::Damaged),
         }
         None
     }

@@ -24,8 +24,8 @@ pub(crate) fn verdict(id: ObjectId, copy: &Copy, answer: &Answer) -> Option<Told
         Answer::Found { birth: found, keeps, .. } if *found == birth => {
             (*keeps && !kept).then_some(Told::Keep { id, birth })
         }
-        // With this copy a lost object is found again.
-        Answer::Lost(found) if *found == birth => None,
+        // With this copy a lost object is found again. A damaged one stays where no copy is right.
+        Answer::Lost(found) | Answer::Damaged(found) if *found == birth => None,
         _ => Some(Told::Drop { id, birth }),
     }
 }

@@ -136,6 +136,8 @@ pub enum ReadFailure {
     },
     /// This node reads parts of too many objects.
     Busy,
+    /// Every copy of it is damaged.
+    Damaged,
 }
 
 #[cfg(test)]
@@ -242,6 +244,7 @@ mod tests {
             (Reply::Read(ReadReply::Here), "0501".to_owned()),
             (failed(ReadFailure::Beyond { data_bytes: 300 }), "050205ac02".to_owned()),
             (failed(ReadFailure::Busy), "050206".to_owned()),
+            (failed(ReadFailure::Damaged), "050207".to_owned()),
             (Reply::Prefetching, "06".to_owned()),
         ];
         for (reply, golden) in replies {

@@ -303,6 +303,8 @@ pub enum Fate {
     Unreachable,
     /// There is no room for it here.
     NoRoom,
+    /// It exists, and every copy that the pool has is damaged.
+    Damaged,
 }
 
 /// Why a commit failed.
@@ -597,6 +599,7 @@ pub(crate) mod tests {
         let fate = Fate::Unreachable;
         let told = [
             (Told::Sought { id, number: 8, fate }, of_object("00", "0803")),
+            (Told::Sought { id, number: 8, fate: Fate::Damaged }, of_object("00", "0805")),
             (Told::Committed { id, serial, result }, of_object("01", "ac02010309")),
             (Told::Deleted { id, number: 8 }, of_object("02", "08")),
             (Told::DeleteUnreachable { id, number: 8 }, of_object("03", "08")),

@@ -296,6 +296,7 @@ pub(super) fn failed(id: ObjectId, (end, waited): (u64, bool), failure: ReadFail
         ReadFailure::Lost | ReadFailure::Unreachable => {
             why_not(id, ObjectState::Unreachable, false)
         }
+        ReadFailure::Damaged => why_not(id, ObjectState::Corrupt, false),
         ReadFailure::NoRoom => Error::new(Code::StoreFull, READING)
             .with_id(id)
             .with_detail("there is no memory here for the parts of the object"),

@@ -21,17 +21,22 @@ pub(super) fn received(
     question: QuestionNo,
     watch: bool,
 ) {
-    let damaged = || damaged(led, cx, &id).filter(|_| !watch);
+    let damaged = || match watch {
+        true => all_damaged(led, cx, &id),
+        false => damaged(led, cx, &id),
+    };
     let Some(answer) = answer(led, cx, from, &id).or_else(damaged) else { return };
-    match answer {
+    match &answer {
         Answer::Absent if watch => {
             led.watchers.entry(id).or_default().insert(from, question);
         }
-        // Before it can have a copy: a delete has to reach every node that may have one.
-        Answer::Found { keeps: false, .. } => {
+        // Before it can have a copy: a delete has to reach every node that may have one. Without a
+        // source it gets none.
+        Answer::Found { keeps: false, sources, .. } if !sources.is_empty() => {
             led.caches.entry(id).or_default().insert(from);
         }
-        Answer::Found { .. } | Answer::Absent | Answer::Deleted | Answer::Lost(_) => {}
+        Answer::Found { .. } | Answer::Absent | Answer::Deleted => {}
+        Answer::Lost(_) | Answer::Damaged(_) => {}
     }
     cx.send(from, Message::Answered { id, question, answer });
 }
@@ -44,7 +49,7 @@ pub(super) fn located(
     id: ObjectId,
     question: QuestionNo,
 ) {
-    if let Some(answer) = answer(led, cx, from, &id) {
+    if let Some(answer) = answer(led, cx, from, &id).or_else(|| all_damaged(led, cx, &id)) {
         cx.send(from, Message::Answered { id, question, answer });
     }
 }
@@ -108,6 +113,18 @@ fn damaged(led: &Led, cx: &Context<'_>, id: &ObjectId) -> Option<Answer> {
     let (birth, content, sources, keeps) = (record.birth, record.content, Vec::new(), false);
     let is_damaged = record.holders.iter().any(is_there);
     is_damaged.then_some(Answer::Found { birth, content, sources, keeps })
+}
+
+/// Where every copy is damaged a get is told so: it would wait for what does not come. A copy on a
+/// node that is away, or that was asked to keep one and has not answered, may be right.
+fn all_damaged(led: &Led, cx: &Context<'_>, id: &ObjectId) -> Option<Answer> {
+    let record = led.record(id).filter(|record| record.state == State::Live)?;
+    let has_answered = led.work.get(id).is_none_or(|work| work.missing.is_empty());
+    let is_known = has_answered && led.knows_all(cx) && led.is_surveyed(cx);
+    let may_have = record.holders.iter().copied().chain(led.caches_of(id));
+    let mut may_have = may_have.filter(|slot| cx.view.has(*slot));
+    let is_all = led.has_damaged(id) && may_have.all(|slot| led.is_damaged(id, slot));
+    (is_known && is_all).then_some(Answer::Damaged(record.birth))
 }
 
 fn answer(led: &Led, cx: &Context<'_>, from: Slot, id: &ObjectId) -> Option<Answer> {

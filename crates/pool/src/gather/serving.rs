@@ -17,10 +17,11 @@ pub(crate) struct GatherServes {
     under_way: BTreeSet<(Slot, TransferNo)>,
 }
 
-/// Whether an object with this copy has the parts.
+/// Whether an object with this copy has the parts. A damaged one has none.
 fn has_parts(copies: &Copies, parts: &ObjectParts) -> bool {
     let end = parts.spans.last().map_or(0, |last| last.end());
-    copies.of(&parts.id, parts.birth).is_some_and(|copy| {
+    let copy = copies.of(&parts.id, parts.birth).filter(|_| !copies.is_damaged(&parts.id));
+    copy.is_some_and(|copy| {
         end <= copy.content.data_bytes.saturating_add(copy.content.metadata_bytes.into())
     })
 }
@@ -157,6 +158,26 @@ mod tests {
         ];
         assert_eq!(cx.out.remote[&Slot(1)], sent, "one that has ended is not answered");
         serves.link_down(cx, Slot(1));
+        assert!(serves.is_idle());
+    }
+
+    /// A copy that a comparison had found to be wrong was read by gathers still.
+    #[test]
+    fn a_copy_that_is_damaged_is_not_gathered_from() {
+        let view = View::new(Config::new(Slot(0), 1, 1, 1 << 20));
+        let (mut out, mut serves, mut copies) =
+            (Outbox::default(), GatherServes::default(), Copies::default());
+        for number in [1, 2] {
+            let ObjectParts { id, birth, .. } = parts(number, 4);
+            let content = Content { data_bytes: 10, ..Content::default() };
+            copies.insert(id, Copy { birth, content, visible: true, kept: true, logged: false });
+        }
+        let ObjectParts { id, birth, .. } = parts(2, 4);
+        assert!(copies.damage(&id, birth));
+        let cx = &mut Context { now: Mono(0), view: &view, out: &mut out };
+        serves.begin(cx, &copies, (Slot(1), TransferNo(1)), vec![parts(1, 4), parts(2, 4)]);
+        let refused = Message::GatherRefused { transfer: TransferNo(1), missing: vec![1] };
+        assert_eq!(cx.out.remote[&Slot(1)], [refused]);
         assert!(serves.is_idle());
     }
 

@@ -200,11 +200,12 @@ fn what_is_longer_than_a_segment_is_a_read_of_one_object() {
 #[test]
 fn each_object_has_its_own_reason() {
     let mut bench = Bench::new();
-    bench.begin(1, (1..=5).map(|number| read(number, &[(0, 4)])).collect());
+    bench.begin(1, (1..=6).map(|number| read(number, &[(0, 4)])).collect());
     bench.answer(1, &Answer::Absent);
     bench.answer(2, &Answer::Deleted);
     bench.answer(3, &Answer::Lost(birth(3)));
     bench.found(4, 3, &[1]);
+    bench.answer(5, &Answer::Damaged(birth(5)));
     // The last one is asked about until it is too late.
     while bench.gathers.next_deadline().is_some() {
         bench.wait();
@@ -215,6 +216,7 @@ fn each_object_has_its_own_reason() {
         ReadFailure::Deleted,
         ReadFailure::Lost,
         ReadFailure::Beyond { data_bytes: 3 },
+        ReadFailure::Damaged,
         ReadFailure::Unreachable,
     ];
     assert_eq!(bench.reads(), wanted.map(failed));

@@ -255,6 +255,16 @@ fn the_bytes_of_messages_stay_as_they_are() {
 }
 
 #[test]
+fn answers_are_numbered_in_order() {
+    let (birth, content, sources) = (birth(), content(), Vec::new());
+    let found = Answer::Found { birth, content, sources, keeps: false };
+    let others = [Answer::Absent, Answer::Deleted, Answer::Lost(birth), Answer::Damaged(birth)];
+    for (number, answer) in [found].into_iter().chain(others).enumerate() {
+        assert_eq!(postcard::to_allocvec(&answer).unwrap()[0], number as u8, "{answer:?}");
+    }
+}
+
+#[test]
 fn outcomes_are_numbered_in_order() {
     use {CommitOutcome as Commit, HoldOutcome as Hold};
     let in_use = Commit::InUse(Slot(1));

@@ -35,6 +35,7 @@ impl Node {
             Answer::Absent => Some(Fate::Absent),
             Answer::Deleted => Some(Fate::Deleted),
             Answer::Lost(_) => Some(Fate::Lost),
+            Answer::Damaged(_) => Some(Fate::Damaged),
         };
         let asked = self.lookups.answered(context!(self, now), id, question, fate);
         let Some(Asked { seek, number, was_absent, delete, verify, check }) = asked else {
@@ -50,9 +51,10 @@ impl Node {
         if let Some(number) = check {
             self.checked(now, id, number, &answer);
         }
-        if let (Some(number), Answer::Found { birth, .. } | Answer::Lost(birth)) = (delete, &answer)
+        if let Answer::Found { birth, .. } | Answer::Lost(birth) | Answer::Damaged(birth) = answer
+            && let Some(number) = delete
         {
-            self.requests.delete(context!(self, now), id, *birth, number);
+            self.requests.delete(context!(self, now), id, birth, number);
         }
         match answer {
             Answer::Found { birth, content, sources, .. } => {
@@ -66,7 +68,7 @@ impl Node {
                     self.found(now, wish);
                 }
             }
-            Answer::Lost(_) => {}
+            Answer::Lost(_) | Answer::Damaged(_) => {}
             Answer::Absent | Answer::Deleted => {
                 if let Some(number) = delete {
                     self.out.tell(Told::Deleted { id, number });

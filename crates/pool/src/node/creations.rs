@@ -50,7 +50,9 @@ impl Node {
         let copy = self.copies.get(&id).filter(|copy| copy.visible).copied();
         self.judge(now, (id, copy), answer);
         match answer {
-            Answer::Found { .. } | Answer::Lost(_) => self.out.tell(Told::Exists { id, number }),
+            Answer::Found { .. } | Answer::Lost(_) | Answer::Damaged(_) => {
+                self.out.tell(Told::Exists { id, number });
+            }
             // The next put has begun meanwhile.
             Answer::Absent | Answer::Deleted if self.is_undecided(&id) => {
                 self.verify(now, id, number);

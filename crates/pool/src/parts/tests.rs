@@ -179,6 +179,7 @@ fn every_read_ends() {
         (Answer::Absent, ReadFailure::Absent),
         (Answer::Deleted, ReadFailure::Deleted),
         (Answer::Lost(birth(1)), ReadFailure::Lost),
+        (Answer::Damaged(birth(1)), ReadFailure::Damaged),
     ] {
         bench.begin(request(&[(0, 1)]));
         assert!(bench.answer(answer).is_none());

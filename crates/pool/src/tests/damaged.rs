@@ -3,13 +3,18 @@
 use std::collections::BTreeSet;
 
 use plasmon_proto::ObjectId;
+use plasmon_proto::gather::{GatherRead, GatherRequest};
+use plasmon_proto::parts::{ReadRequest, Span};
+use plasmon_proto::pool::WantedCopies;
 use plasmon_proto::pool_checksum::{CopyFault, CopyRepair};
 
-use crate::event::{Call, Event};
+use crate::event::{Call, Event, Fate};
+use crate::limits::UNREACHABLE_MS;
 use crate::record::{Birth, Content};
 
 use super::durable::{DONE, delete, get, ids, is_read, logs, pass, put, world, world_of};
 use super::history::Operation;
+use super::questions::Question;
 use super::store::Outcome;
 use super::world::World;
 
@@ -87,6 +92,115 @@ fn an_object_of_which_all_copies_are_damaged_is_deleted_by_a_node_without_a_copy
         pass(&mut world, 2_000);
         assert_eq!(logs(&world, id), [], "{}", world.trace());
     }
+}
+
+/// What a machine has of an object is damaged, and its store notices when it is read.
+fn damage_unseen(world: &mut World, at: usize, id: ObjectId) {
+    let store = &mut world.machines[at].store;
+    store.damaged.insert(id);
+    if store.log.objects.contains_key(&id) {
+        store.log.damaged.insert(id);
+    }
+}
+
+/// A get waits at most so long for what is damaged everywhere: sources are tried, and say so.
+const TRIED_MS: u64 = 2_000;
+
+/// A get, and how long it took if it ended.
+fn timed_get(world: &mut World, at: usize, id: ObjectId) -> (Option<Outcome>, u64) {
+    loop {
+        let begin = world.now;
+        let no = world.begin(at, Operation::Get { id, patient: true }).unwrap();
+        pass(world, UNREACHABLE_MS + 2_000);
+        match world.history.entries[&no].end.clone() {
+            // The double has no memory now and then.
+            Some((_, Outcome::Fate(Fate::NoRoom))) => {}
+            Some((end, outcome)) => return (Some(outcome), (end.0 - begin.0) / 1_000),
+            None => return (None, u64::MAX),
+        }
+    }
+}
+
+/// Its first byte, by a read and by a gather.
+fn questions(id: ObjectId) -> [Question; 2] {
+    let (spans, end) = (vec![Span { offset: 0, bytes: 1 }], 1);
+    let read =
+        ReadRequest { id, birth: None, spans: spans.clone(), end, metadata: false, timeout_ms: 0 };
+    let gather = GatherRequest { reads: vec![GatherRead { id, spans, end }] };
+    [Question::One(read), Question::Many(gather)]
+}
+
+fn read_parts(world: &mut World, at: usize, question: Question) -> Option<Outcome> {
+    loop {
+        world.begin_read(at, question.clone()).unwrap();
+        let no = *world.history.entries.last_key_value().unwrap().0;
+        pass(world, TRIED_MS);
+        // The double has no memory now and then.
+        let entry = &world.history.entries[&no];
+        if !entry.left {
+            return entry.end.clone().map(|(_, outcome)| outcome);
+        }
+    }
+}
+
+const DAMAGED: Option<Outcome> = Some(Outcome::Fate(Fate::Damaged));
+
+/// A get on a node without a copy asked again and again for sources, as long as it may for nodes
+/// that cannot be reached, and was told that the object is unreachable.
+#[test]
+fn a_get_of_what_is_damaged_everywhere_says_so_after_its_sources_were_tried() {
+    for (machines, copies, data_bytes) in
+        [(2, 1, 100), (3, 1, 100_000), (3, 2, 100), (4, 2, 100_000), (5, 3, 3_000_000)]
+    {
+        let mut world = world(machines, machines);
+        let [id, _] = ids(1);
+        let durable = Some(WantedCopies { copies, copies_min: copies });
+        let content = Content { data_bytes, durable, ..Content::default() };
+        world.ids.push(id);
+        let operation = Operation::Put { id, content, copies, copies_min: copies };
+        world.begin(0, operation).unwrap();
+        pass(&mut world, 5_000);
+        let holders = logs(&world, id);
+        assert_eq!(holders.len(), usize::from(copies), "{}", world.trace());
+        holders.iter().for_each(|at| damage_unseen(&mut world, *at, id));
+        let others: Vec<usize> = (0..machines).filter(|at| !holders.contains(at)).collect();
+        let at = others[0];
+        let [read, gather] = questions(id);
+        assert_eq!(read_parts(&mut world, at, read), DAMAGED, "{}", world.trace());
+        for _ in 0..2 {
+            for at in others.iter().copied() {
+                let (outcome, ms) = timed_get(&mut world, at, id);
+                assert_eq!(outcome, DAMAGED, "{machines} {copies} {at}: {}", world.trace());
+                assert!(ms < TRIED_MS, "{at} waited {ms} ms: {}", world.trace());
+            }
+        }
+        assert_eq!(read_parts(&mut world, at, gather), DAMAGED, "{}", world.trace());
+        assert_eq!(delete(&mut world, at, id), Some(Outcome::Deleted), "{}", world.trace());
+        pass(&mut world, 2_000);
+        assert_eq!(logs(&world, id), [], "{}", world.trace());
+        assert_eq!(put(&mut world, at, id, (copies, 1)), DONE, "its id is free");
+    }
+}
+
+/// Only what is damaged everywhere is said to be: a copy that may be right is waited for.
+#[test]
+fn a_copy_on_a_node_that_is_away_may_be_right() {
+    let mut world = world(3, 3);
+    let [id, _] = ids(1);
+    assert_eq!(put(&mut world, 0, id, (2, 2)), DONE);
+    let holders = logs(&world, id);
+    let other = (0..3).find(|at| !holders.contains(at)).unwrap();
+    damage_unseen(&mut world, holders[0], id);
+    world.crash(holders[1], true, 14_000).unwrap();
+    pass(&mut world, 1_000);
+    let (outcome, ms) = timed_get(&mut world, other, id);
+    assert_ne!(outcome, DAMAGED, "{}", world.trace());
+    assert!(ms >= UNREACHABLE_MS, "{ms}: {}", world.trace());
+    pass(&mut world, 30_000);
+    for at in 0..3 {
+        assert!(is_read(&get(&mut world, at, id)), "{}", world.trace());
+    }
+    assert_eq!(right(&world, id).len(), 2, "{}", world.trace());
 }
 
 #[test]

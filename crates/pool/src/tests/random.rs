@@ -442,7 +442,7 @@ impl World {
             match &entry.end {
                 // A read that was answered with what says nothing about the object.
                 None if entry.left => {}
-                None | Some((_, Outcome::Fate(Fate::Unreachable))) => {
+                None | Some((_, Outcome::Fate(Fate::Unreachable | Fate::Damaged))) => {
                     return Err(format!("not answered in quiet times: {entry:?}"));
                 }
                 Some((_, Outcome::Fate(Fate::Lost))) => {

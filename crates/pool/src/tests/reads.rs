@@ -85,7 +85,8 @@ impl World {
         Ok(())
     }
 
-    fn begin_read(&mut self, at: usize, question: Question) -> Result<u64, String> {
+    /// A program on a machine reads parts.
+    pub(super) fn begin_read(&mut self, at: usize, question: Question) -> Result<u64, String> {
         self.reads.last += 1;
         let number = self.reads.last;
         let bytes: [u8; OBJECT_ID_BYTES] =
@@ -296,6 +297,7 @@ impl World {
             ReadFailure::Deleted => self.end_entry(no, Outcome::Fate(Fate::Deleted)),
             ReadFailure::Lost => self.end_entry(no, Outcome::Fate(Fate::Lost)),
             ReadFailure::Unreachable => self.end_entry(no, Outcome::Fate(Fate::Unreachable)),
+            ReadFailure::Damaged => self.end_entry(no, Outcome::Fate(Fate::Damaged)),
             // There was none for the parts; the object may exist.
             ReadFailure::NoRoom => {
                 entry.left = true;

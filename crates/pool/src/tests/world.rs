@@ -577,8 +577,10 @@ impl World {
     ) {
         let machine = &mut self.machines[at];
         *machine.serves.entry((peer, transfer)).or_default() += 1;
+        let is_damaged = self.find_damage(at, (id, birth));
         let bytes = match spans {
-            None => machine.store.bytes(&id, birth),
+            _ if is_damaged => None,
+            None => self.machines[at].store.bytes(&id, birth),
             Some(spans) => self.fetch_parts(at, (id, birth), spans),
         };
         // Some bytes are missing now and then.
@@ -592,6 +594,16 @@ impl World {
         self.later(at, Event::Fetched { peer, transfer, bytes });
     }
 
+    /// A store that reads a copy which is damaged says so. Whether it is.
+    fn find_damage(&mut self, at: usize, (id, birth): (ObjectId, Birth)) -> bool {
+        let store = &self.machines[at].store;
+        let is_damaged = store.damaged.contains(&id) && store.has(&id, birth);
+        if is_damaged {
+            self.later(at, Event::Local(Call::Damaged { id, birth }));
+        }
+        is_damaged
+    }
+
     fn serve(
         &mut self,
         from: usize,
@@ -600,6 +612,9 @@ impl World {
         (spans, ranges): (Option<&[Span]>, &[SegmentRange]),
     ) {
         *self.machines[from].serves.entry((peer, transfer)).or_default() += 1;
+        if self.find_damage(from, (id, birth)) {
+            return self.later(from, Event::Fetched { peer, transfer, bytes: None });
+        }
         let object = self.machines[from].store.objects.get(&id).filter(|it| it.birth == birth);
         let token = object.map(|object| object.token);
         match (token, spans) {

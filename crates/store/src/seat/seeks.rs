@@ -148,5 +148,6 @@ fn state_after(fate: Fate) -> ObjectState {
         Fate::Deleted => ObjectState::Deleted,
         Fate::Lost | Fate::Unreachable => ObjectState::Unreachable,
         Fate::NoRoom => ObjectState::Remote,
+        Fate::Damaged => ObjectState::Corrupt,
     }
 }

@@ -30,7 +30,9 @@ const ELSEWHERE: Origin = Origin { slot: Slot(2), boot: 8 };
 const OURS: u64 = 77;
 const THEIRS: u64 = 88;
 
-use ObjectState::{Absent, Creating, CreatorDied, Deleted, Remote, Sealed, Spilled, Unreachable};
+use ObjectState::{
+    Absent, Corrupt, Creating, CreatorDied, Deleted, Remote, Sealed, Spilled, Unreachable,
+};
 
 fn config() -> Config {
     Config { pool: true, ..Config::new(16 * MIB) }
@@ -252,6 +254,7 @@ fn each_fate_is_told_as_a_state_and_never_as_absent_unless_it_is() {
         (Fate::Lost, Unreachable, true),
         (Fate::Unreachable, Unreachable, true),
         (Fate::NoRoom, Remote, true),
+        (Fate::Damaged, Corrupt, true),
     ];
     for (fate, state, ends_a_wait) in cases {
         let mut world = World::new(config());

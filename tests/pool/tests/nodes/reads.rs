@@ -385,6 +385,7 @@ impl World {
                 }
             }
             ReadFailure::Busy => return Err("a node is busy with a few reads".into()),
+            ReadFailure::Damaged => return Err(format!("{id} is said to be damaged")),
             ReadFailure::Lost if !self.has_faults && begin > self.quiet_at.after_ms(SETTLE_MS) => {
                 if let Some(machine) = self.machines.iter().find(|m| m.has_any(&id)) {
                     return Err(format!("{id} is lost, but {} has it", machine.index));
