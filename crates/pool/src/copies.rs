@@ -44,6 +44,8 @@ pub(crate) struct Copies {
     unnoted: BTreeSet<ObjectId>,
     /// Those that are known to be damaged.
     damaged: BTreeSet<ObjectId>,
+    /// Those that the log has refused since it was asked first, for want of room.
+    unlogged: BTreeSet<ObjectId>,
     /// Of ids whose home this is: nodes that got a copy from here without asking the directory.
     openers: BTreeMap<ObjectId, BTreeSet<Slot>>,
 }
@@ -53,6 +55,7 @@ impl Copies {
         self.sealing.remove(&id);
         if self.of(&id, copy.birth).is_none() {
             self.damaged.remove(&id);
+            self.unlogged.remove(&id);
         }
         if copy.visible {
             self.hidden.remove(&id);
@@ -131,6 +134,7 @@ impl Copies {
             self.sealing.remove(id);
             self.unnoted.remove(id);
             self.damaged.remove(id);
+            self.unlogged.remove(id);
         }
         is_there
     }
@@ -196,7 +200,23 @@ impl Copies {
     /// The log has a copy, which the store never evicts; whether it is here.
     pub(crate) fn logged(&mut self, id: &ObjectId, birth: Birth) -> bool {
         let copy = self.by_id.get_mut(id).filter(|copy| copy.birth == birth);
-        copy.map(|copy| (copy.kept, copy.logged) = (true, true)).is_some()
+        let is_here = copy.map(|copy| (copy.kept, copy.logged) = (true, true)).is_some();
+        if is_here {
+            self.unlogged.remove(id);
+        }
+        is_here
+    }
+
+    /// The log has no room for a copy.
+    pub(crate) fn not_logged(&mut self, id: &ObjectId, birth: Birth) {
+        if self.of(id, birth).is_some_and(|copy| !copy.logged) {
+            self.unlogged.insert(*id);
+        }
+    }
+
+    /// Whether the log has said that it has no room for this copy, and has not taken it since.
+    pub(crate) fn is_unlogged(&self, id: &ObjectId, birth: Birth) -> bool {
+        self.unlogged.contains(id) && self.of(id, birth).is_some()
     }
 
     /// The store may evict a copy, and its log forgets it; whether it is here.

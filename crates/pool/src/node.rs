@@ -460,6 +460,7 @@ impl Node {
             Ok(()) => {
                 self.copies.publish(&mut self.out, id, birth);
                 self.copies.committed(&id, birth);
+                self.let_unlogged_go(id, birth);
             }
             Err(refusal) => {
                 if refusal != Refusal::Unreachable {

@@ -177,7 +177,11 @@ pub(super) fn ask_holders(led: &mut Led, cx: &mut Context<'_>, id: ObjectId) {
     let (birth, content) = (record.birth, record.content);
     let live = record.state == State::Live;
     let is_held = record.holders.iter().any(|slot| !work.missing.contains(slot));
-    let mut sources = if work.doubt || !is_held { Vec::new() } else { led.sources(cx, &id) };
+    let mut sources = match is_held {
+        _ if work.doubt => Vec::new(),
+        true => led.sources(cx, &id),
+        false => unlogged(led, cx, &id),
+    };
     if !work.doubt && record.state == State::Pending && !sources.contains(&birth.slot) {
         sources.insert(0, birth.slot);
     }
@@ -188,6 +192,14 @@ pub(super) fn ask_holders(led: &mut Led, cx: &mut Context<'_>, id: ObjectId) {
         sources.truncate(COPIES_MAX);
         cx.send(slot, Message::Hold { id, birth, content, sources, live });
     }
+}
+
+/// Of a durable object that is in no log: nodes whose logs do not take the copies that they have.
+fn unlogged(led: &Led, cx: &Context<'_>, id: &ObjectId) -> Vec<Slot> {
+    let is_meant = |it: &Record| it.state == State::Live && it.content.durable.is_some();
+    let is_unlogged = led.record(id).is_some_and(is_meant);
+    let Some(work) = led.work.get(id).filter(|_| is_unlogged) else { return Vec::new() };
+    led.sources(cx, id).into_iter().filter(|slot| work.refused.contains(slot)).collect()
 }
 
 /// A holder has answered.

@@ -48,9 +48,16 @@ pub(super) fn advance(led: &mut Led, cx: &mut Context<'_>, id: ObjectId) {
             led.work.entry(id).or_default().missing.insert(slot);
             commit::ask_holders(led, cx, id);
         } else if !cached.is_empty() {
-            // The node has another object of the id, which will be refused.
+            let is_durable = record.content.durable.is_some();
+            if is_durable && holders::choose(cx, led.no, &id, &record, &refused).is_some() {
+                // No log of a node that has it takes it: another one is asked.
+                return;
+            }
+            // The node has another object of the id, which will be refused; or no log has room.
+            let is_asked = is_durable && refused.len() > 1;
+            let rest_ms = if is_asked { REPAIR_REST_MS } else { RETRY_MS };
             let rest_until = &mut led.work.entry(id).or_default().rest_until;
-            rest_until.get_or_insert(cx.now.after_ms(RETRY_MS));
+            rest_until.get_or_insert(cx.now.after_ms(rest_ms));
         } else if led.is_surveyed(cx) && led.caches_of(&id).all(|slot| cx.view.is_out(slot)) {
             led.work.remove(&id);
             led.put(cx, id, Record { state: State::Lost, birth, ..record });

@@ -31,9 +31,20 @@ impl Node {
     pub(super) fn not_logged(&mut self, now: Mono, (id, birth): (ObjectId, Birth), is_full: bool) {
         let Some(copy) = self.copies.of(&id, birth).copied() else { return };
         let outcome = if is_full { HoldOutcome::NoRoom } else { HoldOutcome::NoLog };
+        if is_full {
+            self.copies.not_logged(&id, birth);
+        }
         self.send_held(now, id, birth, outcome);
         if !copy.visible && !self.requests.has_commit(&id) {
             self.out.tell(Told::Drop { id, birth });
+        }
+    }
+
+    /// An object that was made here exists, and the log of this node had no room for it: those of
+    /// other nodes have it. The copy here does not count, and may be evicted like a cached one.
+    pub(super) fn let_unlogged_go(&mut self, id: ObjectId, birth: Birth) {
+        if self.copies.is_unlogged(&id, birth) {
+            self.release(id, birth);
         }
     }
 

@@ -1,10 +1,11 @@
 //! Durable objects: the power of one machine goes, or of all, and what was acknowledged is there.
 
-use plasmon_cluster::Slot;
+use plasmon_cluster::{Map, Slot};
 use plasmon_proto::ObjectId;
 use plasmon_proto::pool::WantedCopies;
 
 use crate::event::{Event, Fate, Refusal};
+use crate::limits::COMMIT_STUCK_MS;
 use crate::record::{Birth, Content};
 
 use super::history::{Operation, OperationNo};
@@ -284,6 +285,68 @@ fn copies_in_a_log_that_failed_do_not_count_and_end_when_its_node_is_back() {
     pass(&mut world, 20_000);
     assert_eq!((logs(&world, id), tombstones(&world)), (vec![], 0), "{}", world.trace());
     assert!(!is_read(&get(&mut world, at, id)));
+}
+
+/// A put at the first of three machines whose primary starts again while all logs still write: the
+/// next primary inherits it as pending. From then on the logs of these machines have no room.
+fn inherited(full: &[usize], copies: (u8, u8)) -> (World, ObjectId, OperationNo) {
+    let mut world = world_of(1, 3, 3);
+    let (_, map) = world.maps.last().unwrap().clone();
+    let primary = |id: &ObjectId| map.group(Map::group_of(id)).primary();
+    let id = (1..).map(|number| ids(number)[0]).find(|id| primary(id) == Some(Slot(1))).unwrap();
+    world.log_ms = 6_000;
+    world.ids.push(id);
+    let durable = Some(WantedCopies { copies: copies.0, copies_min: copies.1 });
+    let content = Content { data_bytes: 100_000, durable, ..Content::default() };
+    let (copies, copies_min) = copies;
+    let no = world.begin(0, Operation::Put { id, content, copies, copies_min }).unwrap();
+    pass(&mut world, 100);
+    assert_eq!(logs(&world, id), [], "{}", world.trace());
+    world.crash(1, false, 200).unwrap();
+    full.iter().for_each(|at| world.machines[*at].store.log.is_full = true);
+    (world, id, no)
+}
+
+/// The log of the node where an object was made had no room, and others took it. Its copy stayed in
+/// memory for as long as the object existed, though it counts as no copy.
+#[test]
+fn an_origin_whose_log_is_full_lets_its_copy_go_once_others_have_the_object() {
+    for copies in [(1, 1), (2, 1), (2, 2)] {
+        let (mut world, id, no) = inherited(&[0], copies);
+        pass(&mut world, 20_000);
+        assert_eq!(outcome(&world, no), DONE, "{}", world.trace());
+        let others = logs(&world, id);
+        assert_eq!(others.len(), usize::from(copies.0), "{}", world.trace());
+        assert!(!others.contains(&0));
+        let object = &world.machines[0].store.objects[&id];
+        assert!(object.visible && !object.keep, "{}", world.trace());
+        let mut calls = Vec::new();
+        world.machines[0].store.evict(0, &mut calls);
+        assert_eq!(calls.len(), 1);
+        calls.into_iter().for_each(|call| world.give(0, Event::Local(call)).unwrap());
+        assert!(is_read(&get(&mut world, 0, id)), "{}", world.trace());
+        assert_eq!(logs(&world, id), others);
+    }
+}
+
+/// No log has room for an object that an earlier primary may have let exist: it is not withdrawn,
+/// and its put ends all the same.
+#[test]
+fn a_put_that_was_inherited_and_that_no_log_has_room_for_ends() {
+    for copies in [(1, 1), (2, 1), (2, 2)] {
+        let (mut world, id, no) = inherited(&[0, 1, 2], copies);
+        pass(&mut world, 20_000);
+        assert_eq!(outcome(&world, no), None, "{}", world.trace());
+        pass(&mut world, COMMIT_STUCK_MS);
+        let unreachable = Some(Outcome::Put(Err(Refusal::Unreachable)));
+        assert_eq!(outcome(&world, no), unreachable, "{}", world.trace());
+        world.machines.iter_mut().for_each(|machine| machine.store.log.is_full = false);
+        pass(&mut world, 30_000);
+        // It exists or not; either way the name can be used again.
+        assert_eq!(delete(&mut world, 1, id), Some(Outcome::Deleted), "{}", world.trace());
+        pass(&mut world, 20_000);
+        assert_eq!(put(&mut world, 0, id, copies), DONE, "{}", world.trace());
+    }
 }
 
 /// Puts and deletes at random machines, whose power goes again and again, of one or of all.

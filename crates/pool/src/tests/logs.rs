@@ -5,6 +5,7 @@ use plasmon_proto::ObjectId;
 use plasmon_proto::pool::{Keeping, WantedCopies};
 
 use crate::event::{Event, Fate};
+use crate::limits::COMMIT_STUCK_MS;
 use crate::record::{Birth, Content};
 
 use super::history::{Entry, Operation, OperationNo};
@@ -118,6 +119,20 @@ impl World {
             true => Ok(()),
             false => Err(format!("{id} was acknowledged and is in {logs} logs of {copies_min}")),
         }
+    }
+
+    /// Durable puts of free ids that may have succeeded, and that no node has room for, are not
+    /// withdrawn: they end when nothing has moved for as long as they may wait.
+    pub(super) fn wait_for_durable_puts(&mut self) -> Result<(), String> {
+        let end = self.now.after_ms(2 * COMMIT_STUCK_MS);
+        let is_waiting = |entry: &Entry| {
+            let is_free = entry.operation.id().home().is_none();
+            entry.end.is_none() && !entry.left && is_free && entry.operation.is_durable()
+        };
+        while self.now < end && self.history.entries.values().any(is_waiting) {
+            self.run_until(self.now.after_ms(1_000), false)?;
+        }
+        Ok(())
     }
 
     /// Puts of durable objects with a home, which no node has room for: their creators do not wait

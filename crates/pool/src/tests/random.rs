@@ -91,6 +91,7 @@ impl World {
         self.stop_faults()?;
         self.end_all_owners()?;
         self.run_until(self.now.after_ms(AUDIT_MS), false)?;
+        self.wait_for_durable_puts()?;
         let audit = self.audit()?;
         self.run_until(self.now.after_ms(QUIET_MS - AUDIT_MS), false)?;
         self.check_answers(&audit)?;
@@ -606,7 +607,8 @@ fn seeds_that_found_faults_pass() {
     for (kind, seed) in [(plain, 1920), (plain, 4625), (drains, 308), (cuts, 8383), (cuts, 9188)] {
         run(seed, kind, 0).unwrap();
     }
-    for (kind, seed) in [(logs, 10312), (logs, 10527), (logs, 20915), (logs, 20586)] {
+    for (kind, seed) in [(logs, 10312), (logs, 10527), (logs, 20915), (logs, 20586), (logs, 30859)]
+    {
         run(seed, kind, 0).unwrap();
     }
 }
