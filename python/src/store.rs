@@ -585,9 +585,7 @@ impl Store {
         let (py, ids) = (ids.py(), many_ids(ids, namespace)?);
         let outcomes = ask(py, || self.client.delete(&ids))?;
         let outcomes = ids.iter().zip(outcomes).map(|(id, outcome)| {
-            outcome
-                .map(|code| exception(py, &Error::new(code, "deleting object").with_id(*id)))
-                .transpose()
+            outcome.map(|code| exception(py, &Error::of_delete(code, *id))).transpose()
         });
         outcomes.collect()
     }

@@ -239,7 +239,7 @@ def test_what_cannot_be_durable_says_so(machine):
 def test_a_full_log_says_so_and_loses_nothing(machine):
     store = machine.start(durable_bytes_max=6 * MIB)
     ids = []
-    with pytest.raises(plasmon.StoreFull, match="--durable-bytes-max"):
+    with pytest.raises(plasmon.StoreFull, match="plasmon start --set durable_bytes_max="):
         while True:
             ids.append(store.put(os.urandom(MIB // 4), durable=True))
     assert len(ids) >= 6
@@ -274,9 +274,12 @@ def test_a_full_disk_says_so_and_loses_nothing(machine, tmp_path):
                 content = os.urandom(MIB // 4)
                 contents[store.put(content, durable=True)] = content
         assert all(store.get(id) == content for id, content in contents.items())
-        gone = next(iter(contents))
-        store.delete(gone)
-        del contents[gone]
+        # Deletes one by one: those after the first fifteen were refused, and made no room.
+        for gone in [*contents][::2]:
+            store.delete(gone)
+            del contents[gone]
+        for content in (os.urandom(MIB // 4) for _ in range(len(contents) // 2)):
+            contents[store.put(content, durable=True)] = content
         machine.lose_power(store)
         store = machine.start(durable_dir=str(disk / "log"), durable_device="file")
         assert {info.id for info in store.list()} == contents.keys()

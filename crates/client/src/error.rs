@@ -56,6 +56,23 @@ impl Error {
         error
     }
 
+    /// What the daemon answered for one of the objects that it was to delete: a code alone, which
+    /// two causes of it have to be named for.
+    pub fn of_delete(code: Code, id: ObjectId) -> Self {
+        let error = Self::new(code, "deleting object").with_id(id);
+        match code {
+            Code::StoreFull => error.with_detail(
+                "the log of durable objects has no room to note the delete: make room on its disk, \
+                 which `plasmon status` names",
+            ),
+            Code::Io => error.with_detail(
+                "the log of durable objects has failed and notes no deletes: `plasmon doctor` says \
+                 why, and what to do",
+            ),
+            _ => error,
+        }
+    }
+
     /// What the daemon answered to a request.
     pub fn of_failure(doing: &'static str, failure: Failure) -> Self {
         let mut error = Self::new(failure.code, doing)
@@ -283,6 +300,22 @@ mod tests {
         assert!(text.contains("the store is full"), "{text}");
         assert!(text.contains("wanted 10, found 5"), "{text}");
         assert!(text.ends_with(Code::StoreFull.advice()), "{text}");
+    }
+
+    /// A delete that the log did not note was said to lack memory, or the system's own message.
+    #[test]
+    fn a_delete_that_is_not_in_the_log_names_the_log() {
+        let id = ObjectId::new([0xab; 20]);
+        let text = |code| Error::of_delete(code, id).to_string();
+        for (code, words) in [
+            (Code::StoreFull, "no room to note the delete"),
+            (Code::Io, "`plasmon doctor` says why"),
+        ] {
+            let text = text(code);
+            assert!(text.starts_with("deleting object abab"), "{text}");
+            assert!(text.contains(words), "{text}");
+        }
+        assert!(!text(Code::Absent).contains("log"));
     }
 
     /// A put of a name said of a name in use which id it has, and not the name.

@@ -32,7 +32,7 @@ use plasmon_shm::{Doorbell, Memfd};
 
 use plasmon_shm::cgroup::Headroom;
 
-pub(crate) use durable::{BatchLimits, LogCheck, LogJob, LogPut, LogSlot, found_in};
+pub(crate) use durable::{BatchLimits, LogCheck, LogJob, LogPut, LogSlot, RecordEnd, found_in};
 pub(crate) use files::{FileJob, OpenTier, OpenedTier, Target, Tier};
 pub(crate) use memory::{MemoryJob, ReadyExtents};
 pub(crate) use report::{Done, NewMemory, Report, spawn};

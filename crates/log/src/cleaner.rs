@@ -58,6 +58,8 @@ pub(crate) struct Cleaner {
     stuck: BTreeSet<u64>,
     /// Whether puts were refused: segments are copied of which more lives.
     pub(crate) is_pressed: bool,
+    /// Whether the last step ended because there was no room for a copy.
+    has_no_room: bool,
 }
 
 impl Cleaner {
@@ -67,9 +69,15 @@ impl Cleaner {
         self.stuck.clear();
     }
 
+    /// Whether nothing can be copied that makes room.
+    pub(crate) fn is_at_its_end(&self, engine: &Engine) -> bool {
+        self.is_pressed && (self.has_no_room || self.next_job(engine).is_none())
+    }
+
     /// Does about so many bytes of reading and writing. Returns whether more is due.
     pub(crate) fn step(&mut self, engine: &mut Engine, bytes: u64) -> Result<bool, LogError> {
         let mut done = 0;
+        self.has_no_room = false;
         while done < bytes {
             let Some(mut job) = self.job.take().or_else(|| self.next_job(engine)) else {
                 return Ok(false);
@@ -79,6 +87,7 @@ impl Cleaner {
                 Step::Done if job.finish(engine)? => {}
                 Step::NoRoom => {
                     self.job = Some(job);
+                    self.has_no_room = true;
                     return Ok(false);
                 }
                 Step::Done | Step::Stuck => {

@@ -88,6 +88,7 @@ struct State {
     reads_cache: bool,
     in_place: bool,
     notes_first_writes: bool,
+    room_bytes: Option<u64>,
 }
 
 /// The device. Its copies are the same one.
@@ -145,6 +146,21 @@ impl SimDevice {
     /// Whether it wants its blocks written before they are needed.
     pub fn set_notes_first_writes(&self, notes: bool) {
         self.state().notes_first_writes = notes;
+    }
+
+    /// Takes no more than so many bytes of segments, as a small disk does.
+    pub fn set_room(&self, bytes: u64) {
+        self.state().room_bytes = Some(bytes);
+    }
+
+    /// Whether it has room for so many bytes more.
+    fn try_to_hold(&self, bytes: u64) -> io::Result<()> {
+        let state = self.state();
+        let taken: u64 = state.image.segments.values().map(|segment| segment.len() as u64).sum();
+        match state.room_bytes {
+            Some(room) if taken + bytes > room => Err(io::ErrorKind::StorageFull.into()),
+            _ => Ok(()),
+        }
     }
 
     fn try_to(&self, operation: Operation) -> io::Result<()> {
@@ -228,6 +244,7 @@ impl Device for SimDevice {
 
     fn create(&mut self, number: u64, bytes: u64) -> io::Result<()> {
         self.try_to(Operation::Create)?;
+        self.try_to_hold(bytes)?;
         self.record(Event::Create(number, bytes))
     }
 

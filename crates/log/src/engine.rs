@@ -208,7 +208,7 @@ impl Engine {
         object: &Described,
         payload: &mut Payload<'_>,
     ) -> Result<(), LogError> {
-        self.guarded(|it| it.append(lsn, object, Purpose::Freeing, payload))
+        self.guarded(|it| it.append(lsn, object, Purpose::Copy, payload))
     }
 
     /// How an object is written that has a frame of its own.
@@ -225,18 +225,27 @@ impl Engine {
     }
 
     /// Appends the end of an object.
-    pub(crate) fn dead(&mut self, id: ObjectId, of: Lsn) -> Result<Lsn, LogError> {
+    pub(crate) fn dead(
+        &mut self,
+        id: ObjectId,
+        of: Lsn,
+        purpose: Purpose,
+    ) -> Result<Lsn, LogError> {
         let lsn = self.sequence.lsn;
-        self.copy_dead(DeadRecord { lsn, of, id })?;
+        self.append_dead(DeadRecord { lsn, of, id }, purpose)?;
         self.sequence.lsn += 1;
         Ok(lsn)
     }
 
     /// Appends a dead record, under its own number.
     pub(crate) fn copy_dead(&mut self, record: DeadRecord) -> Result<(), LogError> {
+        self.append_dead(record, Purpose::Copy)
+    }
+
+    fn append_dead(&mut self, record: DeadRecord, purpose: Purpose) -> Result<(), LogError> {
         self.guarded(|it| {
             let record_bytes = DeadRecord::ENCODED_BYTES as u64;
-            it.make_room(RecordRoom { record_bytes, payload_bytes: 0 }, Purpose::Freeing)?;
+            it.make_room(RecordRoom { record_bytes, payload_bytes: 0 }, purpose)?;
             it.pending.add_dead(record);
             Ok(())
         })
@@ -335,8 +344,14 @@ impl Engine {
         rows_bytes: u64,
         purpose: Purpose,
     ) -> Result<(), LogError> {
+        let table = &mut self.table;
         let fits = self.open.as_ref().is_some_and(|open| {
-            let reserve = if purpose == Purpose::Put { reserve(open.bytes) } else { 0 };
+            let reserve = match purpose {
+                Purpose::Put => reserve(open.bytes),
+                // Full of ends alone, a segment would leave no room to copy what lives.
+                Purpose::End if !table.has_reserve() => open.bytes / 2,
+                Purpose::End | Purpose::Copy => 0,
+            };
             open.has_room(frame_bytes, rows_bytes, reserve)
         });
         if fits { Ok(()) } else { self.start_segment(purpose) }

@@ -162,7 +162,8 @@ pub trait ObjectLog: Send + std::fmt::Debug {
     /// Appends an object; it is not durable before [`Self::sync`]. A record of the same id that was
     /// appended before is superseded. Refuses with [`LogError::Full`] without harm.
     fn put(&mut self, object: &FileMeta, from: Source<'_>) -> Result<Lsn, LogError>;
-    /// Appends that the record `of` of this id is dead, and every earlier one of the id.
+    /// Appends that the record `of` of this id is dead, and every earlier one of the id. After
+    /// [`LogError::Full`] it is to be tried once more when [`Self::collect`] has nothing to do.
     fn dead(&mut self, id: &ObjectId, of: Lsn) -> Result<Lsn, LogError>;
     /// Everything that was appended before is durable when this returns `Ok`. After an error the
     /// log has failed.

@@ -131,6 +131,11 @@ impl Log {
         })
     }
 
+    /// Ends of objects leave room to copy what lives, unless that makes no room any more.
+    fn purpose_of_ends(&self) -> Purpose {
+        if self.cleaner.is_at_its_end(&self.engine) { Purpose::Copy } else { Purpose::End }
+    }
+
     fn corrupt(&self, place: &RecordPlace, what: &'static str) -> LogError {
         let (name, offset) = (self.engine.table.device.segment_name(place.segment), place.payload);
         LogError::Corrupt { place: name, offset, what }
@@ -147,7 +152,7 @@ impl ObjectLog for Log {
         let description = description.ok_or(bad("its attributes exceed their limits"))?;
         let described = Described { id, bytes, description };
         let purpose = match from {
-            Source::Note => Purpose::Freeing,
+            Source::Note => self.purpose_of_ends(),
             Source::File(_) | Source::Ended(..) | Source::Bytes(_) => Purpose::Put,
         };
         let put = self.engine.put(&described, purpose, &mut Payload::from(from));
@@ -156,7 +161,7 @@ impl ObjectLog for Log {
     }
 
     fn dead(&mut self, id: &ObjectId, of: Lsn) -> Result<Lsn, LogError> {
-        let dead = self.engine.dead(*id, of);
+        let dead = self.engine.dead(*id, of, self.purpose_of_ends());
         self.cleaner.is_pressed |= matches!(dead, Err(LogError::Full { .. }));
         dead
     }

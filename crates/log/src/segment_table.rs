@@ -35,10 +35,12 @@ pub(crate) struct Limits {
 /// For what a segment is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// For objects of clients, which leave room for one more segment.
+    /// For objects of clients, which leave one more segment, as a spare that is on the device.
     Put,
-    /// For what frees room: garbage collection, and the ends of objects.
-    Freeing,
+    /// For the ends of objects, which leave room to copy what lives beside what has ended.
+    End,
+    /// For garbage collection.
+    Copy,
 }
 
 /// The segments.
@@ -103,7 +105,7 @@ impl SegmentTable {
     pub(crate) fn create(&mut self, bytes: u64, purpose: Purpose) -> Result<NewSegment, LogError> {
         let reserve = match purpose {
             Purpose::Put => self.limits.segment_bytes,
-            Purpose::Freeing => 0,
+            Purpose::End | Purpose::Copy => 0,
         };
         let free_bytes = self.limits.bytes_max.saturating_sub(self.used_bytes());
         let free_bytes = free_bytes.saturating_sub(reserve);
@@ -114,17 +116,47 @@ impl SegmentTable {
             Some(spare) => self.take_spare(spare, bytes),
             None => self.create_new(bytes),
         };
-        let made = made.map_err(|error| match is_full(&error) {
-            true => LogError::Full { wanted_bytes: bytes, free_bytes: 0 },
-            false => {
-                let name = self.device.segment_name(self.next_segment);
-                LogError::io("make the segment", name)(error)
-            }
-        })?;
+        let made = made.map_err(|error| self.not_made(bytes, error))?;
         let number = made.number;
         let row = SegmentRow { number, bytes, end: None, summary_bytes: 0, records: 0 };
         self.rows.insert(number, row);
+        if purpose == Purpose::Put
+            && let Err(error) = self.make_reserve()
+        {
+            self.rows.remove(&number);
+            // It is the reserve, if it is large enough.
+            self.retire(number, bytes)?;
+            return Err(self.not_made(bytes, error));
+        }
         Ok(made)
+    }
+
+    /// Sees to it that there is a spare for what frees room: a full disk would not take it when it
+    /// is needed, and then nothing could be deleted.
+    fn make_reserve(&mut self) -> io::Result<()> {
+        let bytes = self.limits.segment_bytes;
+        if self.spares.count(bytes) == 0 {
+            if self.used_bytes().saturating_add(bytes) > self.limits.bytes_max {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            let NewSegment { number, was_used } = self.create_new(bytes)?;
+            self.spares.keep(Spare { number, bytes, was_used });
+        }
+        Ok(())
+    }
+
+    /// Whether there is a spare for what frees room, or can be.
+    pub(crate) fn has_reserve(&mut self) -> bool {
+        self.make_reserve().is_ok()
+    }
+
+    /// Why a segment of so many bytes was not made.
+    fn not_made(&self, bytes: u64, error: io::Error) -> LogError {
+        if is_full(&error) {
+            return LogError::Full { wanted_bytes: bytes, free_bytes: 0 };
+        }
+        let name = self.device.segment_name(self.next_segment);
+        LogError::io("make the segment", name)(error)
     }
 
     /// Has the device make a segment. Spares that take its room are removed.
@@ -164,21 +196,21 @@ impl SegmentTable {
         Ok(NewSegment { number, was_used })
     }
 
-    /// What spares may take besides the first one.
+    /// What spares may take that are not always kept.
     fn spare_bytes_max(&self) -> u64 {
         self.used_bytes() / SPARES_PART
     }
 
-    /// Makes a segment for the time when the open one is full, if there is room for it and for one
-    /// more. Where that fails nothing is lost: the put that needs the segment makes it, and is told
-    /// why it cannot.
+    /// Makes a segment for the time when the open one is full, if there is room for it and for the
+    /// reserve. Where that fails nothing is lost: the put that needs the segment makes it, and is
+    /// told why it cannot.
     pub(crate) fn make_spare(&mut self) {
         let bytes = self.limits.segment_bytes;
         let spares = self.spares.bytes();
-        let is_wanted = spares == 0 || spares + bytes <= self.spare_bytes_max();
-        let taken = self.used_bytes().saturating_add(spares);
-        let has_room = taken.saturating_add(2 * bytes) <= self.limits.bytes_max;
-        if self.spares.has(bytes) || !is_wanted || !has_room {
+        let is_wanted = spares <= bytes || spares + bytes <= self.spare_bytes_max();
+        let taken = self.used_bytes().saturating_add(spares.max(bytes));
+        let has_room = taken.saturating_add(bytes) <= self.limits.bytes_max;
+        if self.spares.count(bytes) > 1 || !is_wanted || !has_room {
             return;
         }
         let number = self.next_segment;

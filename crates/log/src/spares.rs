@@ -16,6 +16,9 @@ use std::collections::BTreeMap;
 /// So many wait at most.
 const COUNT_MAX: usize = 3;
 
+/// So many always may: one for the next puts, and the reserve for what frees room.
+const COUNT_MIN: usize = 2;
+
 /// A segment that waits to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Spare {
@@ -37,9 +40,9 @@ impl Spares {
         self.by_number.values().map(|spare| spare.bytes).sum()
     }
 
-    /// Whether there is one for a segment of so many bytes.
-    pub(crate) fn has(&self, bytes: u64) -> bool {
-        self.fitting(bytes).is_some()
+    /// How many there are for a segment of so many bytes.
+    pub(crate) fn count(&self, bytes: u64) -> usize {
+        self.fitting(bytes).count()
     }
 
     /// Keeps a segment.
@@ -47,11 +50,11 @@ impl Spares {
         self.by_number.insert(spare.number, spare);
     }
 
-    /// Takes one of those that are more than one, more than so many bytes or too many: one that was
-    /// not used, or the oldest.
+    /// Takes one of those that are more than [`COUNT_MIN`], more than so many bytes or too many: one
+    /// that was not used, or the oldest.
     pub(crate) fn take_excess(&mut self, bytes_max: u64) -> Option<Spare> {
         let count = self.by_number.len();
-        if count <= 1 || (count <= COUNT_MAX && self.bytes() <= bytes_max) {
+        if count <= COUNT_MIN || (count <= COUNT_MAX && self.bytes() <= bytes_max) {
             return None;
         }
         let spares = self.by_number.values();
@@ -61,7 +64,9 @@ impl Spares {
 
     /// Takes the spare for a segment of so many bytes.
     pub(crate) fn take(&mut self, bytes: u64) -> Option<Spare> {
-        let number = self.fitting(bytes)?.number;
+        // The smallest, one that was used before others.
+        let fitting = self.fitting(bytes).min_by_key(|spare| (spare.bytes, !spare.was_used));
+        let number = fitting?.number;
         self.by_number.remove(&number)
     }
 
@@ -70,11 +75,9 @@ impl Spares {
         self.by_number.pop_first().map(|(_, spare)| spare)
     }
 
-    /// The smallest that has so many bytes and not twice as many, one that was used before others.
-    fn fitting(&self, bytes: u64) -> Option<&Spare> {
-        let fitting = self.by_number.values();
-        let fitting = fitting.filter(|it| it.bytes >= bytes && it.bytes / 2 <= bytes);
-        fitting.min_by_key(|spare| (spare.bytes, !spare.was_used))
+    /// Those that have so many bytes and not twice as many.
+    fn fitting(&self, bytes: u64) -> impl Iterator<Item = &Spare> {
+        self.by_number.values().filter(move |it| it.bytes >= bytes && it.bytes / 2 <= bytes)
     }
 }
 
@@ -89,7 +92,7 @@ mod tests {
     #[test]
     fn the_smallest_that_fits_is_taken_and_a_used_one_first() {
         let mut spares = Spares::default();
-        assert!(spares.take(1).is_none() && !spares.has(1));
+        assert!(spares.take(1).is_none() && spares.count(1) == 0);
         for it in [spare(1, 400, true), spare(2, 100, false), spare(3, 100, true)] {
             spares.keep(it);
         }
@@ -99,28 +102,29 @@ mod tests {
         assert_eq!(spares.take(90), Some(spare(3, 100, true)));
         assert_eq!(spares.take(90), Some(spare(2, 100, false)));
         assert_eq!(spares.take(90), None);
-        assert!(spares.has(200));
+        assert_eq!((spares.count(200), spares.count(100)), (1, 0));
         assert_eq!(spares.pop(), Some(spare(1, 400, true)));
         assert_eq!((spares.pop(), spares.bytes()), (None, 0));
     }
 
     #[test]
-    fn one_is_kept_and_more_where_they_are_a_small_part() {
+    fn two_are_kept_and_more_where_they_are_a_small_part() {
         let mut spares = Spares::default();
         assert_eq!(spares.take_excess(0), None);
         spares.keep(spare(1, 100, true));
         assert_eq!(spares.take_excess(0), None, "the first one always");
         spares.keep(spare(7, 100, false));
-        assert_eq!(spares.take_excess(200), None);
-        assert_eq!(spares.take_excess(199), Some(spare(7, 100, false)), "its blocks are new");
-        for number in 2..=4 {
+        assert_eq!(spares.take_excess(0), None, "and the second");
+        spares.keep(spare(2, 100, true));
+        assert_eq!(spares.take_excess(300), None);
+        assert_eq!(spares.take_excess(299), Some(spare(7, 100, false)), "its blocks are new");
+        for number in 3..=4 {
             spares.keep(spare(number, 100, true));
         }
         assert_eq!(spares.take_excess(1000), Some(spare(1, 100, true)), "three at most");
         assert_eq!(spares.take_excess(1000), None);
-        assert_eq!(spares.take_excess(100), Some(spare(2, 100, true)));
-        assert_eq!(spares.take_excess(100), Some(spare(3, 100, true)));
+        assert_eq!(spares.take_excess(200), Some(spare(2, 100, true)));
         assert_eq!(spares.take_excess(100), None);
-        assert_eq!(spares.bytes(), 100);
+        assert_eq!(spares.bytes(), 200);
     }
 }

@@ -173,14 +173,17 @@ impl Durable {
     }
 
     /// Why nothing is taken, if it is not.
-    pub(crate) fn fault(&self) -> Option<&str> {
+    pub(crate) fn fault(&self) -> Option<String> {
         match &self.state {
             LogState::Open => None,
             LogState::Closed => Some(
                 "the log of durable objects is not open yet: `plasmon status` says why, and the \
-                 store tries again",
+                 store tries again"
+                    .to_owned(),
             ),
-            LogState::Failed(fault) => Some(fault),
+            LogState::Failed(fault) => Some(format!(
+                "the log of durable objects takes nothing: {fault}; `plasmon doctor` says what to do"
+            )),
         }
     }
 

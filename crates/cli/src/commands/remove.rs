@@ -47,7 +47,7 @@ fn by_name(store: &Client, objects: &[String], output: &Output) -> Result<()> {
             output.value(&document, || format!("{text}: deleted"))?;
             continue;
         };
-        let error = Error::new(code, "deleting object").with_id(target.id);
+        let error = Error::of_delete(code, target.id);
         failed.push(target.failure(store, error));
     }
     tell(failed, output)
@@ -97,7 +97,7 @@ fn by_selection(store: &Client, remove: &Remove, output: &Output) -> Result<()> 
             Some(Code::Absent | Code::Deleted | Code::Evicted) => {}
             Some(code) => {
                 let target = Target::parse(&object.id.to_string())?;
-                let error = Error::new(code, "deleting object").with_id(object.id);
+                let error = Error::of_delete(code, object.id);
                 failed.push(target.failure(store, error));
             }
         }

@@ -17,7 +17,7 @@ use super::Core;
 use super::durable_log::report_ended;
 use super::requests::no_index;
 use super::submissions::range_is_aligned;
-use crate::workers::{LogCheck, LogJob, LogPut};
+use crate::workers::{LogCheck, LogJob, LogPut, RecordEnd};
 
 impl Core {
     /// Puts an object that lies in the client's leases; its attributes lie there by now.
@@ -95,7 +95,7 @@ impl Core {
     }
 
     fn unlog(&mut self, ticket: Ticket, id: ObjectId, lsn: Lsn) {
-        if !self.give_log_job(LogJob::Dead { ticket, id, lsn }) {
+        if !self.give_log_job(LogJob::Dead(RecordEnd { ticket, id, lsn })) {
             self.apply_event(Event::Unlogged(ticket, Err(not_written())));
         }
     }

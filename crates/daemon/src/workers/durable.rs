@@ -39,7 +39,7 @@ use plasmon_store::event::Lsn;
 
 use self::batch::{Batch, Room};
 use self::checks::Checks;
-pub(crate) use self::job::{BatchLimits, LogCheck, LogJob, LogPut};
+pub(crate) use self::job::{BatchLimits, LogCheck, LogJob, LogPut, RecordEnd};
 use self::opening::LogPlace;
 pub(crate) use self::opening::{LogSlot, found_in};
 use self::scrub::Scrub;
@@ -254,11 +254,16 @@ impl LogWorker {
                 }
                 None
             }
-            LogJob::Dead { ticket, id, lsn } => {
-                self.scrub.forget(lsn);
+            LogJob::Dead(end) => {
+                self.scrub.forget(end.lsn);
                 // What was asked before it was known that the record is another one now.
-                let lsn = self.rewritten.remove(&lsn).unwrap_or(lsn);
-                batch.dead(&mut *self.log, ticket, &id, lsn, &self.place.folder);
+                let lsn = self.rewritten.remove(&end.lsn).unwrap_or(end.lsn);
+                let end = RecordEnd { lsn, ..end };
+                if batch.dead(&mut *self.log, &end, &self.place.folder) == Room::None {
+                    self.commit(batch, report);
+                    while self.collect(report) {}
+                    batch.dead_again(&mut *self.log, &end, &self.place.folder);
+                }
                 None
             }
             other => Some(other),

@@ -3,6 +3,7 @@
 use plasmon_testkit::Random;
 
 use super::world::{SEGMENT_BYTES, World, object, seeds};
+use crate::device::BLOCK_BYTES;
 use crate::doubles::Event;
 use crate::{LogError, Source};
 
@@ -93,6 +94,62 @@ fn a_log_with_a_budget_is_full_at_its_end_and_goes_on_when_something_is_deleted(
             world.rest();
         }
     }
+}
+
+/// A disk that was full took nothing that frees room: after some fifteen deletes the others were
+/// refused, and those that had been taken made no room, because there was none to copy what lived.
+#[test]
+fn a_full_disk_is_full_at_its_end_and_goes_on_when_something_is_deleted() {
+    for segments in [6, 10, 20] {
+        let mut world = World::new(None);
+        world.device.set_room(segments * SEGMENT_BYTES + BLOCK_BYTES);
+        for round in 0..6 {
+            let mut put = 0_u8;
+            while world.put_at_last(put, 5000) {
+                put += 1;
+            }
+            // Most of the disk is of use: not the reserve, and where the ends of objects lie.
+            let wanted = (segments - 4) * SEGMENT_BYTES / 2;
+            assert!(u64::from(put) * 5000 > wanted, "{segments}, round {round}: {put} objects");
+            for which in 0..put {
+                if which % 2 == 0 || round % 2 == 1 {
+                    world.dead_at_last(which);
+                    world.sync().unwrap();
+                    // The worker collects between two deletes where there is time for that.
+                    while round < 3 && world.log.collect(1 << 20).unwrap() {}
+                }
+            }
+            world.rest();
+            world.check_payloads();
+            world.reopen();
+            let left: Vec<u8> = world.records.keys().copied().collect();
+            for which in left {
+                world.dead_at_last(which);
+                world.sync().unwrap();
+            }
+            world.rest();
+        }
+    }
+}
+
+/// Of each segment so little ends that none is worth copying: ends alone fill the reserve.
+#[test]
+fn a_full_disk_takes_as_many_ends_as_there_is_room_for_and_loses_nothing() {
+    let mut world = World::new(None);
+    world.device.set_room(12 * SEGMENT_BYTES + BLOCK_BYTES);
+    let mut put = 0_u8;
+    while world.put_at_last(put, 5000) {
+        put += 1;
+    }
+    let ended: Vec<u8> = (0..put).step_by(12).collect();
+    for which in &ended {
+        world.dead_at_last(*which);
+        world.sync().unwrap();
+    }
+    world.check_payloads();
+    world.reopen();
+    assert_eq!(world.records.len(), usize::from(put) - ended.len());
+    world.check_payloads();
 }
 
 /// What lies in a segment from its time before must never count, and a log that is always full of

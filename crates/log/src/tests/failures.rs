@@ -64,7 +64,7 @@ fn a_full_disk_refuses_without_harm_and_deleting_makes_room() {
     // There is room to delete, also after a restart.
     world.reopen();
     for which in 2..which {
-        world.dead(which).unwrap();
+        world.dead_at_last(which);
     }
     world.sync().unwrap();
     world.reopen();

@@ -181,6 +181,28 @@ impl World {
         Ok(())
     }
 
+    /// Puts an object as the daemon does: where there is no room, what is dead makes some. Whether
+    /// there was room then.
+    pub(crate) fn put_at_last(&mut self, which: u8, bytes: usize) -> bool {
+        let mut put = self.put(which, bytes);
+        if put.is_err() {
+            while self.log.collect(1 << 20).unwrap() {}
+            put = self.put(which, bytes);
+        }
+        self.sync().unwrap();
+        assert!(matches!(put, Ok(_) | Err(LogError::Full { .. })), "{put:?}");
+        put.is_ok()
+    }
+
+    /// Ends one in the same way, for which there is room.
+    pub(crate) fn dead_at_last(&mut self, which: u8) {
+        if let Err(error) = self.dead(which) {
+            assert!(matches!(error, LogError::Full { .. }), "{error:?}");
+            while self.log.collect(1 << 20).unwrap() {}
+            self.dead(which).unwrap();
+        }
+    }
+
     fn append(&mut self, change: Change) {
         self.now.appended.push(change);
         // Until the next note, what was appended may be there.

@@ -59,7 +59,7 @@ impl<D: Directory> Store<D> {
             )
         } else if let Some(fault) = self.objects.durable.fault() {
             code = Code::Io;
-            fault.to_owned()
+            fault
         } else {
             return Ok(());
         };

@@ -12,7 +12,7 @@ use plasmon_store::event::{LogFailure, Lsn, ReadBack, Ticket};
 
 use super::super::Done;
 use super::super::files::{Target, fill};
-use super::job::LogPut;
+use super::job::{LogPut, RecordEnd};
 
 /// What a record of a batch is.
 #[derive(Debug)]
@@ -83,25 +83,29 @@ impl Batch {
         self.records.push(Record::Put(put.ticket, appended));
     }
 
-    /// Appends that a record is dead.
-    pub(super) fn dead(
-        &mut self,
-        log: &mut dyn ObjectLog,
-        ticket: Ticket,
-        id: &ObjectId,
-        lsn: Lsn,
-        folder: &Path,
-    ) {
-        let appended = match allowed().and_then(|()| log.dead(id, lsn)) {
-            Ok(_) => Ok(()),
-            // It is dead as it is.
-            Err(LogError::Absent { .. }) => Ok(()),
-            Err(error) => {
-                tracing::error!(%id, %error, "the end of a durable object is not in the log");
-                Err(failure_of(&error, folder))
+    /// Appends that a record is dead, if there is room.
+    pub(super) fn dead(&mut self, log: &mut dyn ObjectLog, end: &RecordEnd, folder: &Path) -> Room {
+        match append_end(log, end) {
+            Err(LogError::Full { .. }) => Room::None,
+            appended => {
+                self.note_end(end, appended, folder);
+                Room::Enough
             }
-        };
-        self.records.push(Record::Dead(ticket, appended));
+        }
+    }
+
+    /// The same after room was made: an end for which there is still none is refused.
+    pub(super) fn dead_again(&mut self, log: &mut dyn ObjectLog, end: &RecordEnd, folder: &Path) {
+        let appended = append_end(log, end);
+        self.note_end(end, appended, folder);
+    }
+
+    fn note_end(&mut self, end: &RecordEnd, appended: Result<(), LogError>, folder: &Path) {
+        let appended = appended.map_err(|error| {
+            tracing::error!(id = %end.id, %error, "the end of a durable object is not in the log");
+            failure_of(&error, folder)
+        });
+        self.records.push(Record::Dead(end.ticket, appended));
     }
 
     /// Makes all of it durable: what is to be told then.
@@ -132,6 +136,14 @@ impl Batch {
 fn is_other() -> LogError {
     let what = "what is in memory is not what was put: it is not written in place of it";
     LogError::Payload(std::io::Error::new(std::io::ErrorKind::InvalidData, what))
+}
+
+fn append_end(log: &mut dyn ObjectLog, end: &RecordEnd) -> Result<(), LogError> {
+    match allowed().and_then(|()| log.dead(&end.id, end.lsn)) {
+        // It is dead as it is.
+        Ok(_) | Err(LogError::Absent { .. }) => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
 fn append(log: &mut dyn ObjectLog, put: &LogPut) -> Result<Lsn, LogError> {
@@ -178,7 +190,8 @@ pub(super) fn failure_of(error: &LogError, folder: &Path) -> LogFailure {
         LogError::Full { .. } => LogFailure {
             code: Code::StoreFull,
             detail: format!(
-                "{error}: raise --durable-bytes-max, or make room on the disk of {folder}"
+                "{error}: delete durable objects, make room on the disk of {folder}, or, if it is \
+                 set, raise durable_bytes_max (`plasmon start --set durable_bytes_max=8g`)"
             ),
         },
         // The log is as it was.

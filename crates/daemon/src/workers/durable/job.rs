@@ -51,20 +51,24 @@ impl LogCheck {
     }
 }
 
+/// A record that is to be marked as dead.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RecordEnd {
+    /// Names the work.
+    pub(crate) ticket: Ticket,
+    /// The object.
+    pub(crate) id: ObjectId,
+    /// The record.
+    pub(crate) lsn: Lsn,
+}
+
 /// What the log worker can do.
 #[derive(Debug)]
 pub(crate) enum LogJob {
     /// Write an object.
     Put(LogPut),
     /// Mark a record as dead.
-    Dead {
-        /// Names the work.
-        ticket: Ticket,
-        /// The object.
-        id: ObjectId,
-        /// The record.
-        lsn: Lsn,
-    },
+    Dead(RecordEnd),
     /// Read a record.
     Read {
         /// Names the work.

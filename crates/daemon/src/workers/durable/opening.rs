@@ -184,7 +184,7 @@ fn refuse(job: LogJob, report: &Report, fault: &str) {
     let failure = LogFailure { code: Code::Io, detail };
     match job {
         LogJob::Put(put) => report.tell(Done::Logged(put.ticket, Err(failure))),
-        LogJob::Dead { ticket, .. } => report.tell(Done::Unlogged(ticket, Err(failure))),
+        LogJob::Dead(end) => report.tell(Done::Unlogged(end.ticket, Err(failure))),
         LogJob::Read { ticket, .. } => report.tell(Done::Restored(ticket, ReadBack::Failed)),
         LogJob::Check(check) => {
             report.tell(Done::LogChecked(check.ticket, RecordCheck::Failed));
