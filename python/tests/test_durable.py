@@ -181,6 +181,33 @@ def test_a_daemon_that_is_replaced_knows_which_objects_are_in_the_log(machine):
     assert {info.id for info in store.list()} == set(ids[6:])
 
 
+def test_a_log_whose_disk_is_away_is_waited_for_and_no_other_one_begun(machine):
+    """A daemon that took over began an empty log where the disk had been, and took objects there
+    that were missing as soon as the disk was back, as the earlier ones were before."""
+    store = machine.start()
+    contents = {store.put(b"%d" % at, name=f"{at}", durable=True): b"%d" % at for at in range(4)}
+    folder = machine.folder / "log"
+    folder.rename(machine.folder / "elsewhere")
+    machine.kill_daemon(store)
+    for call in (
+        lambda: store.put(b"x", name="refused", durable=True),
+        lambda: store.delete(next(iter(contents))),
+    ):
+        with pytest.raises(plasmon.PlasmonError) as caught:
+            call()
+        assert caught.value.key == "io"
+    assert "cannot find the log" in store.status().log["fault"]
+    assert not folder.exists()
+    assert all(store.get(id) == content for id, content in contents.items())
+    (machine.folder / "elsewhere").rename(folder)
+    while store.status().log["fault"]:
+        pass
+    contents[store.put(b"later", name="later", durable=True)] = b"later"
+    machine.lose_power(store)
+    store = machine.start()
+    assert {info.id: store.get(info.id) for info in store.list()} == contents
+
+
 def test_objects_leave_the_memory_without_a_spill_folder_and_come_back(machine):
     store = machine.start(capacity=8 * MIB)
     kept = store.put(b"k" * MIB)

@@ -18,7 +18,7 @@ use rustix::fs::{FallocateFlags, FlockOperation, OFlags};
 use rustix::io::Errno;
 
 use crate::buffer::AlignedBuffer;
-use crate::device::{BLOCK_BYTES, Capabilities, Device, Segment};
+use crate::device::{BLOCK_BYTES, Capabilities, Device, SUPERBLOCKS, Segment};
 use crate::error::LogError;
 
 /// Zeros that are written at once.
@@ -70,7 +70,7 @@ impl FileDevice {
     }
 
     fn superblock_path(&self, slot: usize) -> PathBuf {
-        self.folder.join(format!("super.{slot}"))
+        superblock_path(&self.folder, slot)
     }
 
     /// Whether a file of the folder takes an unbuffered write.
@@ -239,6 +239,15 @@ impl Device for FileDevice {
     fn superblock_name(&self, slot: usize) -> String {
         self.superblock_path(slot).display().to_string()
     }
+}
+
+fn superblock_path(folder: &Path, slot: usize) -> PathBuf {
+    folder.join(format!("super.{slot}"))
+}
+
+/// Whether a folder has a log, which says so in a superblock from its beginning on.
+pub(crate) fn has_superblock(folder: &Path) -> bool {
+    (0..SUPERBLOCKS).any(|slot| superblock_path(folder, slot).exists())
 }
 
 /// How files are opened: by this user alone, never through a link, and without waiting.

@@ -12,7 +12,8 @@
 //! scrub: everything is read and compared with its checksums
 //! ```
 //!
-//! * [`open`]: the log in a folder; [`open_on`]: on any [`Device`].
+//! * [`open`]: the log in a folder; [`open_again`]: only if there is one; [`open_on`]: on any
+//!   [`Device`].
 //! * [`ObjectLog`]: what the daemon needs of it.
 //! * [`format`]: the bytes (`docs/formats/log.md`).
 //! * [`device`]: what the log asks of a disk; [`FileDevice`] are files, [`DaxDevice`] files on
@@ -90,7 +91,7 @@ pub use dax_device::DaxDevice;
 pub use device::Device;
 pub use error::LogError;
 pub use file_device::FileDevice;
-pub use log::{open, open_on};
+pub use log::{open, open_again, open_on};
 
 /// The number of a record. It grows with every record and names it for ever.
 pub type Lsn = u64;

@@ -12,7 +12,7 @@ use crate::dax_device::{self, DaxDevice, Medium};
 use crate::device::{BLOCK_BYTES, Device};
 use crate::engine::Engine;
 use crate::error::LogError;
-use crate::file_device::FileDevice;
+use crate::file_device::{FileDevice, has_superblock};
 use crate::format::{LogId, PutRecord, chunk_count, describe};
 use crate::frame_builder::Described;
 use crate::frame_reader::{FrameReader, read_chunk};
@@ -36,6 +36,17 @@ const SEGMENTS_MIN: u64 = 8;
 pub fn open(config: &LogConfig) -> Result<Opened, LogError> {
     let device = device(config)?;
     open_on(device, config)
+}
+
+/// Opens the log that is in a folder, and makes none: for a store that had one. Its disk may be away,
+/// and what a new log took would be missing when it is back.
+pub fn open_again(config: &LogConfig) -> Result<Opened, LogError> {
+    if !has_superblock(&config.folder) {
+        let source = std::io::ErrorKind::NotFound.into();
+        let place = config.folder.display().to_string();
+        return Err(LogError::Io { action: "find the log of this store", place, source });
+    }
+    open(config)
 }
 
 /// The device of a configuration.

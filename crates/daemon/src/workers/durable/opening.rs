@@ -75,10 +75,10 @@ fn place_of(config: &LogConfig) -> LogPlace {
     LogPlace { folder: config.folder.clone(), bytes_max: config.bytes_max.unwrap_or(0) }
 }
 
-/// How a log is opened.
-pub(crate) fn opener(config: &LogConfig) -> OpenLog {
+/// How the log of a store that is taken over is opened.
+fn opener(config: &LogConfig) -> OpenLog {
     let config = config.clone();
-    Box::new(move || plasmon_log::open(&config))
+    Box::new(move || plasmon_log::open_again(&config))
 }
 
 /// What is in a log that was opened, as the store is told of it. What opening it has shown is
