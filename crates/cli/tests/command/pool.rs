@@ -426,6 +426,34 @@ fn a_pool_for_development_ends_by_a_signal() {
     }
 }
 
+/// `start` and `doctor` said that no pool daemon answers, and to look at etcd; the reason was in the
+/// log of the store alone.
+#[test]
+fn why_a_pool_daemon_does_not_come_up_is_said() {
+    let fixture = joining();
+    fixture.json(&["pool", "init-certs", "certs", "--cluster", "prod", "--node", "b"]);
+    let start = ["start", "--capacity", "16m", "--cluster", "etcd://127.0.0.1:1/prod"];
+    let node = ["--name", "a", "--join-timeout", "0", "--pool-folder", "node"];
+    let files = ["--pool-tls-cert", "certs/nodes/b/cert.pem", "--pool-tls-key"];
+    let more = ["certs/nodes/b/key.pem", "--pool-tls-ca", "certs/nodes/b/ca.pem"];
+    let out = command(&fixture, &[&start[..], &node, &files, &more].concat()).output().unwrap();
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    let says = |words: &str| {
+        let found = pool_node(&fixture, &[]);
+        found["verdict"] == "bad" && found["found"].as_str().unwrap().contains(words)
+    };
+    until("the reason is said", || {
+        says("pool daemon does not come up") && says("it is for node b of pool prod")
+    });
+    fixture.good(&["stop"]);
+    // No machine has this address; the error did not say which one cannot be used.
+    let listen = ["--pool-listen", "192.0.2.1:7411"];
+    let out = command(&fixture, &[&start[..], &node, &listen].concat()).output().unwrap();
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    until("the reason is said", || says("does not come up: cannot listen on 192.0.2.1:7411"));
+    fixture.good(&["stop"]);
+}
+
 /// What `doctor` says of the node of a store.
 fn pool_node(fixture: &Fixture, arguments: &[&str]) -> Value {
     doctor_says(fixture, arguments, "pool node")

@@ -228,7 +228,12 @@ impl Pool {
         let Settings { mut membership, listen, token, capacity_bytes, movers, .. } = settings;
         let (suspect_ms, certificates) = (settings.suspect_ms, settings.certificates);
         let fabric = settings.fabric;
-        let listener = TcpListener::bind(listen)?;
+        let listener = TcpListener::bind(listen).map_err(|error| {
+            io::Error::new(
+                error.kind(),
+                format!("cannot listen on {listen} (pool_listen): {error}"),
+            )
+        })?;
         let address = listener.address()?;
         if membership.addresses.is_empty() {
             if address.ip().is_unspecified() {

@@ -17,6 +17,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use plasmon_client::{Client, ConnectOptions, Deadline, Participation};
 
+use super::last_words::unanswered;
+
 /// The pause before the nodes are asked again.
 const ASK_EVERY: Duration = Duration::from_millis(50);
 
@@ -108,7 +110,7 @@ pub(super) fn wait(
         let why = match store.pool_participation() {
             Ok(found) if found.reaches_all() && found.live >= nodes => return Ok(found),
             Ok(found) => missing(store, &found, nodes),
-            Err(error) => error.to_string(),
+            Err(error) => unanswered(store, &error),
         };
         if deadline.is_past() {
             return Err(why);

@@ -6,6 +6,7 @@ use std::time::Duration;
 use plasmon_client::{Client, Code, Deadline, Participation};
 
 use super::joining::{missing, unreached, wait};
+use super::last_words::unanswered;
 use crate::commands::check::{Check, Verdict, check};
 use crate::output::{Output, count};
 
@@ -28,7 +29,7 @@ pub(crate) fn node_check(store: &Client, name: &str) -> Check {
                 .advise("ask as the user whose store it is");
         }
         Err(error) => {
-            let found = format!("{name}: {error}");
+            let found = format!("{name}: {}", unanswered(store, &error));
             return bad(found, "the checks of etcd may say why, and the log of the store does");
         }
     };

@@ -27,6 +27,7 @@ mod fabric;
 mod forget;
 mod init_certs;
 mod joining;
+mod last_words;
 mod membership;
 mod names;
 mod node;
