@@ -134,7 +134,7 @@ pub(crate) struct PoolNode {
     pub(crate) pool_suspect_ms: Option<u32>,
     /// By what other nodes write into the memory of this one: off, auto (cards), or some of verbs,
     /// efa, net and shm, separated by semicolons; the rest goes over TCP (default: off).
-    #[arg(long, value_name = "PROVIDERS")]
+    #[arg(long, visible_alias = "pool-fabric", value_name = "PROVIDERS")]
     pub(crate) fabric: Option<String>,
     /// How long to wait until the node has joined its pool. The store is started anyway, and goes
     /// on trying.
@@ -308,4 +308,28 @@ pub(crate) struct PoolChild {
     /// The program and its arguments.
     #[arg(required = true, last = true)]
     pub(crate) command: Vec<OsString>,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+    use plasmon_proto::settings::SETTINGS;
+
+    use crate::arguments::Arguments;
+
+    /// Pages and errors call a setting by its name. `start` had `--fabric` for `pool_fabric`, and
+    /// refused `--pool-fabric`.
+    #[test]
+    fn start_takes_each_setting_of_a_pool_by_its_own_name() {
+        let command = Arguments::command();
+        let start = command.find_subcommand("start").expect("there is a start");
+        let flags = start.get_arguments().filter_map(|flag| flag.get_long_and_visible_aliases());
+        let flags: Vec<&str> = flags.flatten().collect();
+        let of_pool =
+            |key: &&str| key.starts_with("pool_") || ["cluster", "node_name"].contains(key);
+        for key in SETTINGS.iter().map(|setting| setting.key).filter(of_pool) {
+            let flag = key.replace('_', "-");
+            assert!(flags.contains(&flag.as_str()), "--{flag}");
+        }
+    }
 }
