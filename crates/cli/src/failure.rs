@@ -97,6 +97,19 @@ pub(crate) fn facts(error: &anyhow::Error) -> Facts {
     Facts { exit: exit::FAILED, code: "failed", ..Facts::default() }
 }
 
+/// An error and its causes. Many errors end with the text of their cause, which is not said twice.
+pub(crate) fn text(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if text.is_empty() {
+            text = cause;
+        } else if !text.ends_with(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
+}
+
 fn exit_code(code: Code, has_object: bool) -> u8 {
     match code {
         Code::Disconnected => exit::NO_STORE,
@@ -121,6 +134,17 @@ pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// `plasmon pool init-certs /etc/passwd` said "File exists" twice.
+    #[test]
+    fn a_cause_is_not_said_twice() {
+        let cause = || std::io::Error::other("it is full");
+        let named = plasmon_certs::Error::Io { file: "/a".into(), source: cause() };
+        let error = anyhow::Error::from(named).context("making it");
+        assert_eq!(text(&error), "making it: /a: it is full");
+        assert_eq!(text(&anyhow::Error::from(cause()).context("writing")), "writing: it is full");
+        assert_eq!(text(&anyhow::anyhow!("alone")), "alone");
+    }
 
     #[test]
     fn each_error_has_the_exit_code_that_the_help_promises() {

@@ -130,7 +130,7 @@ impl Output {
         let written = if self.json {
             let facts = failure::facts(error);
             let document = serde_json::json!({
-                "error": format!("{error:#}"), "code": facts.code, "object": facts.object,
+                "error": failure::text(error), "code": facts.code, "object": facts.object,
                 "id": facts.id.map(|id| id.to_string()),
             });
             writeln!(err, "{document}")
@@ -140,7 +140,7 @@ impl Output {
             } else {
                 "plasmon:".to_owned()
             };
-            writeln!(err, "{own} {error:#}")
+            writeln!(err, "{own} {}", failure::text(error))
         };
         // The error cannot be reported when the standard error is closed.
         drop(written);
