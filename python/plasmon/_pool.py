@@ -372,6 +372,8 @@ class Pool:
 
             >>> address = store.pool.allocate(1 << 20)  # doctest: +SKIP
         """
+        if copies < 1:
+            raise ValueError(f"copies is 1 to 8 nodes of a pool, found {copies}")
         return Address(
             _native._PoolRegions.allocate(self._store, nbytes, copies, copies_min or 0, node)
         )

@@ -192,6 +192,8 @@ def test_addresses_and_calls_that_are_none(nodes):
         nodes.one.pool.allocate(1, node="nowhere")
     with pytest.raises(plasmon.BadRequest, match="1 to 8 copies"):
         nodes.one.pool.allocate(1, 9)
+    with pytest.raises(ValueError, match="copies is 1 to 8 nodes"):
+        nodes.one.pool.allocate(1, 0)
     with pytest.raises(plasmon.TooLarge):
         nodes.one.pool.allocate(1 << 40)
 
