@@ -11,7 +11,7 @@
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FallocateFlags, FlockOperation, OFlags};
@@ -197,7 +197,17 @@ impl Device for FileDevice {
     }
 
     fn sync(&mut self, number: u64) -> io::Result<()> {
-        if self.syncs_itself() { Ok(()) } else { self.file(number)?.sync_data() }
+        if self.syncs_itself() {
+            return Ok(());
+        }
+        let file = self.file(number)?;
+        file.sync_data()?;
+        // Nothing finds what is in a file without a name.
+        if file.metadata()?.nlink() == 0 && !self.path(number).exists() {
+            let what = "it was removed from its folder";
+            return Err(io::Error::new(io::ErrorKind::NotFound, what));
+        }
+        Ok(())
     }
 
     fn read(&mut self, number: u64, offset: u64, into: &mut [u8]) -> io::Result<()> {

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use super::world::{object, payload, read};
 use crate::dax_device::Medium;
 use crate::{AlignedBuffer, DaxDevice, Device, DeviceKind, FileDevice};
-use crate::{LogConfig, LogError, Source, open};
+use crate::{LogConfig, LogError, Source, open, open_again};
 
 fn config(folder: &TempDir, segment_bytes: u64) -> LogConfig {
     LogConfig {
@@ -228,4 +228,28 @@ fn a_folder_that_is_away_fails_the_log_and_is_said() {
     drop(log);
     fs::rename(&away, &config.folder).unwrap();
     assert!(open(&config).unwrap().found.iter().any(|found| found.object.id == object(1, 1, 5).id));
+}
+
+/// A log went on for a whole segment into a file that was removed, and acknowledged what nothing
+/// would find. A log that is looked for again is not begun.
+#[test]
+fn a_log_whose_files_are_removed_acknowledges_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = config(&folder, 1 << 20);
+    let mut log = open(&config).unwrap().log;
+    let bytes = payload(1, 1, 100);
+    log.put(&object(1, 1, 100), Source::Bytes(&bytes)).unwrap();
+    log.sync().unwrap();
+    let elsewhere = folder.path().join("elsewhere");
+    fs::rename(&config.folder, &elsewhere).unwrap();
+    let again = open_again(&config).map(drop);
+    assert!(matches!(again, Err(LogError::Io { .. })) && !config.folder.exists(), "{again:?}");
+    fs::rename(&elsewhere, &config.folder).unwrap();
+    log.put(&object(2, 1, 100), Source::Bytes(&payload(2, 1, 100))).unwrap();
+    log.sync().unwrap();
+    fs::remove_dir_all(&config.folder).unwrap();
+    log.put(&object(3, 1, 100), Source::Bytes(&payload(3, 1, 100))).unwrap();
+    let refused = log.sync().unwrap_err().to_string();
+    assert!(refused.contains("it was removed"), "{refused}");
+    assert!(log.status().failed.is_some());
 }
