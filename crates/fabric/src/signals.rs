@@ -18,8 +18,8 @@ const SIGNALS: [c_int; 9] = [
     libc::SIGTERM,
 ];
 
-/// How signals were handled before the first of the calls that are under way. What a later one finds
-/// may be the work of an earlier one.
+/// How signals were handled before the first of the calls that are under way. What a later one
+/// finds may be the work of an earlier one.
 static BEFORE: Mutex<Before> = Mutex::new(Before { calls: 0, handlers: Vec::new() });
 
 struct Before {

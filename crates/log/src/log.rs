@@ -38,8 +38,8 @@ pub fn open(config: &LogConfig) -> Result<Opened, LogError> {
     open_on(device, config)
 }
 
-/// Opens the log that is in a folder, and makes none: for a store that had one. Its disk may be away,
-/// and what a new log took would be missing when it is back.
+/// Opens the log that is in a folder, and makes none: for a store that had one. Its disk may be
+/// away, and what a new log took would be missing when it is back.
 pub fn open_again(config: &LogConfig) -> Result<Opened, LogError> {
     if !has_superblock(&config.folder) {
         let source = std::io::ErrorKind::NotFound.into();

@@ -50,8 +50,8 @@ impl Spares {
         self.by_number.insert(spare.number, spare);
     }
 
-    /// Takes one of those that are more than [`COUNT_MIN`], more than so many bytes or too many: one
-    /// that was not used, or the oldest.
+    /// Takes one of those that are more than [`COUNT_MIN`], more than so many bytes or too many:
+    /// one that was not used, or the oldest.
     pub(crate) fn take_excess(&mut self, bytes_max: u64) -> Option<Spare> {
         let count = self.by_number.len();
         if count <= COUNT_MIN || (count <= COUNT_MAX && self.bytes() <= bytes_max) {

@@ -182,7 +182,8 @@ impl Durable {
                     .to_owned(),
             ),
             LogState::Failed(fault) => Some(format!(
-                "the log of durable objects takes nothing: {fault}; `plasmon doctor` says what to do"
+                "the log of durable objects takes nothing: {fault}; `plasmon doctor` says what to \
+                 do"
             )),
         }
     }

@@ -426,8 +426,8 @@ fn a_pool_for_development_ends_by_a_signal() {
     }
 }
 
-/// `start` and `doctor` said that no pool daemon answers, and to look at etcd; the reason was in the
-/// log of the store alone.
+/// `start` and `doctor` said that no pool daemon answers, and to look at etcd; the reason was in
+/// the log of the store alone.
 #[test]
 fn why_a_pool_daemon_does_not_come_up_is_said() {
     let fixture = joining();
