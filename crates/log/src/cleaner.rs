@@ -24,7 +24,7 @@ const LIVE_PERMILLE_MAX: u64 = 500;
 /// And only while all segments but the open one take more than this of what lives: the longer a
 /// segment waits, the less of it is left to copy. Cleaned as soon as half of them is dead, objects
 /// that are deleted at random are written twice; so, a quarter more than once.
-const USED_PERMILLE_MAX: u64 = 1950;
+const USED_PERMILLE_MAX: u64 = 1900;
 
 /// Segments that a budget keeps free for puts, whatever the above says.
 const FREE_SEGMENTS_MIN: u64 = 4;

@@ -137,7 +137,8 @@ fn a_store_without_a_log_and_one_whose_log_failed_refuse() {
     failed.event(Event::Logged(ticket, Err(failure)));
     assert_eq!(failure_of(&failed, client, number).code, Code::Io);
     let (_, number) = put(&mut failed, client, &Put::new(2, 100).durable());
-    assert_eq!(failure_of(&failed, client, number).detail, "the disk said no");
+    let detail = failure_of(&failed, client, number).detail;
+    assert!(detail.contains(": the disk said no; `plasmon doctor`"), "{detail}");
     assert_eq!(failed.status().creating, 0);
 }
 
