@@ -107,6 +107,10 @@ PURE = [
 ]
 #: What the other suites of the workspace do not run again.
 OTHER = excluded([*NOT_IN_WORKSPACE_SUITE, *PURE])
+#: What is selected decides which features packages are built with. With these it is the same in
+#: every suite, so that hardly anything is built twice (see crates/features).
+FEATURES_OF_PURE = ["-p", "plasmon-features", "--features", "plasmon-features/arrow"]
+FEATURES_OF_OTHER = ["--features", "plasmon-testkit/directory"]
 #: Its tests start many processes and mostly wait, so they are beside the others.
 COMMAND = "plasmon-cli"
 
@@ -121,7 +125,10 @@ CHECKS = [
     Suite(
         "quick",
         "the pure crates",
-        cargo("test", "-q", *(argument for name in PURE for argument in ("-p", name))),
+        cargo(
+            *("test", "-q", *FEATURES_OF_PURE),
+            *(argument for name in PURE for argument in ("-p", name)),
+        ),
     ),
     Suite("aarch64", "the node's crates compile for AArch64", ["scripts/aarch64.sh", "check"]),
 ]
@@ -137,7 +144,7 @@ REST = [
         "every other crate, with the stress test of several processes",
         cargo(
             *("test", "-q", "--no-fail-fast", "--workspace"),
-            *(*OTHER, *excluded([*NODES, COMMAND]), "--tests"),
+            *(*OTHER, *excluded([*NODES, COMMAND]), *FEATURES_OF_OTHER, "--tests"),
         ),
         is_beside=True,
     ),
