@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use plasmon_client::{Client, ConnectOptions, Deadline, Participation};
 
-use super::last_words::unanswered;
+use super::no_answer::unanswered;
 
 /// The pause before the nodes are asked again.
 const ASK_EVERY: Duration = Duration::from_millis(50);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use plasmon_client::{Client, Code, Deadline, Participation};
 
 use super::joining::{missing, unreached, wait};
-use super::last_words::unanswered;
+use super::no_answer::unanswered;
 use crate::commands::check::{Check, Verdict, check};
 use crate::output::{Output, count};
 
